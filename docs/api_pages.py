@@ -48,7 +48,7 @@ MORE = {
     "learning": "advantages.Estimates diagnostics.Evidence",
     "problems": "search_optimum.best_action",
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
-        animation.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
+        film.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
     "factorax_paper.harness": """experiment.Experiment experiment.reproduce claims.Claim claims.published
         claims.collected bandit_engine.BanditMethod bandit_engine.BanditLearner bandit_engine.Runs noise.gaussian_pair
         ball.radius ball.noise_of_update sweep.Search sweep.Job sweep.run""",

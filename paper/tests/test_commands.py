@@ -39,7 +39,7 @@ def computed(monkeypatch):
 
     def parts(settings, seed):
         def part(replicate):
-            def compute(checkpoint, tick, stop):
+            def compute(progress):
                 done.append((seed, settings.steps, replicate))
                 return {"rate": 1000.0 / np.arange(1, 7) + seed + replicate}
 
@@ -354,18 +354,18 @@ def test_the_installed_command_has_help():
 SMALL = """
 import dataclasses, os, pathlib
 from factorax_paper.experiments import search_aliasing
-from factorax_paper.harness import parts
+from factorax_paper.harness import sweep
 sizes = search_aliasing.Settings(n=3, seeds=2, steps=40, every=10)
 search_aliasing.EXPERIMENT = dataclasses.replace(search_aliasing.EXPERIMENT, budgets={"quick": sizes, "paper": sizes})
-run = parts.run
-def patient(job, seed, *, checkpoint, tick, stop):
+run = sweep.run
+def patient(job, seed, progress):
     def wait(done):
-        tick(done)
+        progress.report(done)
         pathlib.Path(os.environ["WAITING"]).touch()
-        stop.wait()
-    return run(job, seed, checkpoint=checkpoint, tick=wait, stop=stop)
+        progress.stop.wait()
+    return run(job, seed, dataclasses.replace(progress, report=wait))
 if "WAITING" in os.environ:
-    parts.run = patient
+    sweep.run = patient
 """
 
 

@@ -95,13 +95,6 @@ def test_an_idle_charger_changes_nothing(env):
         np.testing.assert_array_equal(info["vector_reward"], before["vector_reward"])
 
 
-def test_actions_are_left_as_they_were(env):
-    env.reset(options=DAY)
-    action = np.full(25, 0.5)
-    env.step(action)
-    np.testing.assert_array_equal(action, np.full(25, 0.5))
-
-
 @pytest.mark.parametrize("day", [0, 5])
 def test_nothing_outside_its_row_moves(example, env, day):
     edges = env.network.to_dense() > 0
@@ -134,20 +127,6 @@ def test_seeds(env):
     assert same(first, play(env, 7))
     assert same(first, play(Chargers(days=range(3)), 7))
     assert not same(first, play(Chargers(days=[4]), 7))
-
-
-def test_two_environments_do_not_disturb_each_other(env):
-    alone = play(env, 1)
-    one, other = env, Chargers(days=range(3))
-    obs, _ = one.reset(seed=1)
-    other.reset(seed=2)
-    together = []
-    for t, action in enumerate(actions(112)):
-        together.append((obs, *one.step(action)))
-        other.step(-action)
-        if t % 10 == 0:
-            other.reset()
-    assert same(alone, together)
 
 
 def test_global_generators_are_left_alone():

@@ -37,10 +37,3 @@ def test_what_is_to_be_found_varies_as_the_centres_do():
     for features in (1, 4, 16):
         matrix = draw_targets(20_000, features, 1)
         np.testing.assert_allclose((matrix**2).sum(axis=1).mean(), 25 / 3, rtol=0.03)
-
-
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="features: got 0, want a whole number"):
-        contextual_search(3, features=0)
-    with pytest.raises(ValueError, match="norm: got 3, want 1 or 2"):
-        contextual_search(3, norm=3)

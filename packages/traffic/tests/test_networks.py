@@ -86,12 +86,3 @@ def test_targets_by_light():
     soft = influence(grid, "decay", kind="lights", alpha=0.5).to_dense()
     assert soft[0].tolist() == [1, 1, 0.5, 0.25, 0.125, 0.0625, 1, 0, 0, 0, 0, 0]
     assert influence(grid, "complete", kind="lights").targets == grid.lights
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="network: got 'near', want 'in', 'incident'"):
-        influence(Grid(2, 2), "near")
-    with pytest.raises(ValueError, match="n: got -1"):
-        influence(Grid(2, 2), "n-level", n=-1)
-    with pytest.raises(ValueError, match="alpha: got 0"):
-        influence(Grid(2, 2), "decay", alpha=0)

@@ -1,12 +1,9 @@
 """Observations from readings: sizes, places, and the same in NumPy and JAX."""
 
-from functools import partial
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from factorax_traffic import Grid, Readings, Signals, Traffic, local_observations, observations, observe
+from factorax_traffic import Grid, Traffic, local_observations, observations, observe
 from readings_cases import draw_readings, draw_signals
 
 
@@ -72,21 +69,6 @@ def test_places_of_local_observations():
     np.testing.assert_array_equal(local_observations(grid, np.stack([obs, obs * 0.5])[:1])[0], local)
 
 
-def test_observations_are_the_same_in_numpy_and_jax():
-    grid = Grid(2, 2)
-    readings, signals = draw_readings(grid), draw_signals(4)
-    obs = observe(grid, readings, signals)
-
-    @jax.jit
-    def both(readings, signals):
-        obs = observe(grid, readings, signals, jnp)
-        return obs, local_observations(grid, obs)
-
-    theirs, local = both(Readings(*readings), Signals(*signals))
-    np.testing.assert_allclose(theirs, obs, rtol=1e-6)
-    np.testing.assert_allclose(local, local_observations(grid, obs), rtol=1e-6)
-
-
 @pytest.mark.parametrize("by_name", [False, True])
 @pytest.mark.parametrize("size", [(1, 1), (3, 4)])
 def test_local_observations_are_the_same_in_numpy_and_jax(size, by_name):
@@ -112,16 +94,6 @@ def test_gathered_as_on_a_gpu(by_name, monkeypatch):
     see = lambda obs: local_observations(grid, obs, by_name=by_name)  # noqa: E731
     for gathered in jax.jit(lambda obs: (see(obs), jax.vmap(see)(obs), see(obs[0, 0])))(obs):
         np.testing.assert_array_equal(gathered, expected if gathered.ndim == 4 else expected[0, 0])
-
-
-@pytest.mark.parametrize("width", [338, 340])
-@pytest.mark.parametrize("of", ["NumPy", "JAX", "writer"])
-def test_observations_of_another_grid_are_refused(of, width):
-    grid, obs = Grid(3, 3), np.zeros((2, width), np.float32)
-    write = observations.LocalObservations(grid).writer(np.zeros((2, 9, 42), np.float32))
-    see = partial(local_observations, grid)
-    with pytest.raises(ValueError, match=rf"obs: got shape \(2, {width}\), want \(\.\.\., 339\)"):
-        {"NumPy": see, "JAX": jax.jit(see), "writer": write}[of](obs)
 
 
 def test_local_observations_are_written_to_an_array_again_and_again():

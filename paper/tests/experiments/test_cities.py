@@ -1,6 +1,5 @@
 """Cities: which trainings there are, and what is said of their delays."""
 
-import io
 import json
 
 import numpy as np
@@ -15,14 +14,11 @@ from factorax_paper.experiments.cities import (
     Settings,
     cities_played,
     claims,
-    draw,
     plan,
-    print_table,
     summarise,
     tabulate,
 )
 from factorax_paper.harness.experiment import reproduce
-from rich.console import Console
 
 from factorax.learning.presets import read_preset
 
@@ -113,17 +109,6 @@ def test_one_seed_has_no_interval():
     made = claims(one, summary)
     assert [claim.verdict for claim in made] == ["holds", "does not hold"]
     assert "14.0 (one seed)" in made[0].ours
-
-
-def test_the_figure_and_the_table():
-    table = outcome(GOOD)
-    summary = summarise(SMALL, table)
-    figure = draw(SMALL, table, summary)
-    assert [ax.get_title() for ax in figure.axes] == ["cologne3, 3 lights", "cologne8, 8 lights"]
-    shown = io.StringIO()
-    Console(file=shown, width=300).print(print_table(summary))
-    for text in ("22.1 / 22.3", "IDQN (100)", "delay-based", "14.5 ["):
-        assert text in shown.getvalue()
 
 
 def test_without_sumo_nothing_is_written(tmp_path, monkeypatch):

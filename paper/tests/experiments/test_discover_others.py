@@ -2,13 +2,12 @@
 
 import io
 import json
-import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from factorax_paper import commands, ev2gym
+from factorax_paper import commands
 from factorax_paper.experiments import discover_others, find
 from factorax_paper.experiments.discover_others import Settings
 from factorax_paper.harness import experiment
@@ -54,13 +53,6 @@ def test_claims_of_hand_made_summaries():
     assert [claim.verdict for claim in discover_others.claims(Settings(), summary)] == ["holds", "holds in part"]
     summary["UAV 2"]["outside"] = 1
     assert discover_others.claims(Settings(), summary)[0].verdict == "holds in part"
-
-
-def test_what_is_missing_is_said(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ev2gym", None)
-    ev2gym.car_park.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'factorax\[ev2gym\]', or leave EV2Gym out with --set days=0"):
-        discover_others.chargers()
 
 
 def test_days_can_be_changed_on_the_command_line(factorax, monkeypatch, tmp_path):

@@ -19,12 +19,6 @@ def test_every_experiment_has_a_name_and_a_place():
     assert len({find(name).paper for name in BANDITS}) == len({find(name).title for name in BANDITS}) == len(BANDITS)
 
 
-@pytest.mark.parametrize("name", ["", "search_rate", "rate", "factorax"])
-def test_an_unknown_experiment_is_told_which_there_are(name):
-    with pytest.raises(ValueError, match=f"experiment: got '{name}', want one of {', '.join(NAMES)}"):
-        find(name)
-
-
 def test_a_slip_of_the_pen_is_told_what_was_meant():
     with pytest.raises(ValueError, match=r"did you mean search-stability\?"):
         find("search-stabilty")

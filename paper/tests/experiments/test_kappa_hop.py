@@ -2,14 +2,15 @@
 
 import io
 import json
-import threading
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from factorax_paper.experiments import kappa_hop
 from factorax_paper.experiments.kappa_hop import COST, EXPERIMENT, EnumeratedChain, Settings, truncated
 from factorax_paper.harness.experiment import reproduce
+from factorax_paper.harness.parts import Progress
 from rich.console import Console
 
 LOGITS = np.random.default_rng(3).normal(size=(4, 2))
@@ -53,7 +54,7 @@ def test_the_variance_is_what_enumeration_gives():
                 g = (np.array(a) - chain.acts[s]) * k
                 moments[kappa] += p * np.stack([g, g**2])
         want += [weights[s] * (moments[kappa][1] - moments[kappa][0] ** 2).sum() for kappa in (0, 1)]
-    np.testing.assert_allclose(chain.variances(threading.Event()), want, rtol=1e-10)
+    np.testing.assert_allclose(chain.variances(Progress(Path())), want, rtol=1e-10)
 
 
 def test_truncation_keeps_the_near_targets():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from factorax_paper.experiments import search_states
 from factorax_paper.harness.noise import gaussian_pair
-from factorax_paper.harness.sweep import Stopped
+from factorax_paper.harness.parts import Progress, Stopped
 from factorax_paper.harness.table import from_rows
 from scipy import stats
 
@@ -89,16 +89,11 @@ def test_verdicts():
 def test_stopped_and_continued_is_the_same_to_the_bit(tmp_path):
     settings = search_states.Settings(n=3, features=2, step_sizes=(0.1, 50.0), seeds=3, steps=60, every=20)
     part, path = search_states.parts(settings, 0)[0], tmp_path / "part.npz"
-    whole = part.compute(tmp_path / "none.npz", lambda done: None, threading.Event())
+    whole = part.compute(Progress(tmp_path / "none.npz"))
     assert np.isfinite(whole["gap"][:, 0]).all()
     stop, ticks = threading.Event(), []
     with pytest.raises(Stopped):
-        part.compute(path, lambda done: stop.set(), stop)
-    resumed = part.compute(path, ticks.append, threading.Event())
+        part.compute(Progress(path, lambda done: stop.set(), stop))
+    resumed = part.compute(Progress(path, ticks.append))
     np.testing.assert_array_equal(resumed["gap"], whole["gap"])
     assert ticks == [2 / 3, 1.0]
-
-
-def test_bad_settings_are_named():
-    with pytest.raises(ValueError, match="every: got 3 of 40 steps, want an even divisor"):
-        search_states.parts(search_states.Settings(steps=40, every=3), 0)

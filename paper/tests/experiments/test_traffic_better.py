@@ -1,6 +1,5 @@
 """The preset against the best controller: which runs there are, and what is said of them."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -88,11 +87,6 @@ def outcome(ends=(), *, sumo=True, settings=PAPER, lanes_offset=5.0):
     return settings, table, BETTER.summarise(settings, table)
 
 
-def verdicts(*arguments, **keywords):
-    settings, _, summary = outcome(*arguments, **keywords)
-    return [claim.verdict for claim in BETTER.claims(settings, summary)]
-
-
 def test_what_is_said_if_all_is_as_hoped():
     settings, table, summary = outcome()
     assert summary["simulator"] == "SUMO"
@@ -127,19 +121,3 @@ def test_what_is_said_if_it_is_not(ends, verdict_of):
     claims = BETTER.claims(settings, summary)
     assert {i: claims[i].verdict for i in verdict_of} == verdict_of
     assert all(bool(claim.would_settle) == (claim.verdict == "holds in part") for claim in claims)
-
-
-def test_without_sumo_policies_are_shown_in_lanes():
-    settings, table, summary = outcome(sumo=False)
-    assert summary["simulator"] == "lanes"
-    assert summary["grids"]["3x3"]["methods"][NEAR]["score"]["mean"] == pytest.approx(-115, abs=0.1)
-    assert "in the lane simulator" in BETTER.claims(settings, summary)[0].claim
-    assert "in lanes" in BETTER.draw(settings, table, summary).axes[2].get_title()
-
-
-def test_a_budget_without_ablations_or_controls_has_claims_and_a_figure():
-    settings = dataclasses.replace(PAPER, grids=("2x6",), methods=(NEAR, GLOBAL), ablations=())
-    _, table, summary = outcome(settings=settings)
-    assert verdicts(settings=settings) == ["holds", "holds"]
-    assert summary["grids"]["2x6"]["gain"] == {}
-    assert len(BETTER.draw(settings, table, summary).axes) == 2

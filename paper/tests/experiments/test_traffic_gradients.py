@@ -1,12 +1,12 @@
 """Bias and variance of a light's gradient: from batches to verdicts."""
 
-import threading
 from itertools import pairwise
 
 import pytest
 from factorax_paper.experiments.traffic_2x6 import METHODS
 from factorax_paper.experiments.traffic_gradients import EXPERIMENT, GRIDS, STAGES, Settings
 from factorax_paper.harness import traffic_study
+from factorax_paper.harness.parts import Progress
 from factorax_traffic import lanes
 
 from factorax.learning.presets import read_preset
@@ -19,7 +19,7 @@ def test_from_batches_to_a_verdict(name):
     grid = GRIDS[name]
     (part,) = EXPERIMENT.parts(settings, 0)
     ticks = []
-    table = EXPERIMENT.tabulate(settings, 0, [part.compute(None, ticks.append, threading.Event())])
+    table = EXPERIMENT.tabulate(settings, 0, [part.compute(Progress(None, ticks.append))])
     assert ticks == sorted(ticks)
     assert ticks[-1] == pytest.approx(1)
     assert len(table["signal"]) == 2 * len(grid.networks) * grid.rows * grid.columns

@@ -2,13 +2,13 @@
 
 import functools
 import math
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from factorax_paper.experiments import variance_decomposition
 from factorax_paper.experiments.variance_decomposition import FIGURE, PROBLEMS, TERMS, exact
+from factorax_paper.harness.parts import Progress
 from gaussian_grid import grid
 from scipy import integrate, stats
 
@@ -97,7 +97,7 @@ def sampled():
     """The experiment at a small size: its table, and the verdicts."""
     settings = variance_decomposition.Settings((8,), samples=8000, batches=16)
     todo = variance_decomposition.parts(settings, 0)
-    results = [part.compute(Path(), lambda done: None, threading.Event()) for part in todo]
+    results = [part.compute(Progress(Path())) for part in todo]
     table = variance_decomposition.tabulate(settings, 0, results)
     summary = variance_decomposition.summarise(settings, table)
     return table, [claim.verdict for claim in variance_decomposition.claims(settings, summary)]

@@ -189,16 +189,6 @@ def test_with_the_distance_in_l2_factoring_changes_nothing():
     np.testing.assert_allclose(factored, vanilla, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("best", "want"), [(0.0, "as it is"), (1.0, "negative")])
-def test_a_gap_is_negative_only_if_the_best_action_is_wrong(best, want):
-    """−(a − 0)² with a best action of 1 gives a gap of −1 + μ² at first: it is not hidden as rounding."""
-    keys = setting(3)[0]
-    make = lambda instance: separable_bandit(lambda a: -(a**2) / 3, best=jnp.full(3, best) + 0 * instance)  # noqa: E731
-    _, gap, _ = learn(compiled(make, FPG), keys, np.zeros((3, 3), np.float32), (1e-6,), 2)
-    np.testing.assert_allclose(gap, -1.0 if want == "negative" else 0.0, atol=1e-4)
-    assert (gap >= 0).all() == (want != "negative")
-
-
 def test_the_variance_of_an_update():
     """Far from the centre targets are linear: Var = (2 + dᵢ²)/n² for FPG, (n + 1 + (Σd)²)/n² for VPG, d = |c − μ|."""
     d, n = np.array([8.0, 9.0, 10.0, 8.5]), 4
@@ -236,14 +226,6 @@ def assert_close(got, want, of=np.s_[:]):
     """Everything, to rounding."""
     compare = lambda x, y: np.testing.assert_allclose(x, y[of], rtol=0, atol=1e-5)  # noqa: E731
     jax.tree.map(compare, got, want)
-
-
-def test_the_noise_of_a_run_is_that_of_its_key():
-    keys, centres = setting(6)
-    runs, _, _ = learn(search(FPG), keys, centres, ETAS, STEPS)
-    other, _, _ = learn(search(FPG), keys[::-1], centres, ETAS, STEPS)
-    np.testing.assert_array_equal(other.mu[1], runs.mu[1])
-    assert (np.abs(other.mu - runs.mu).max(axis=-1)[[0, 2]] > 0.1).all()
 
 
 @pytest.mark.slow
@@ -340,10 +322,6 @@ def test_families_of_bandits_of_ones_own(family, method):
         np.testing.assert_allclose(measure[s, 0], (mu - best).sum(), rtol=0, atol=1e-4)
 
 
-def test_methods_are_labelled_as_in_the_paper():
-    assert LABELS == ["VPG", "VPG b(s)", "VPG b(s,a)", "FPG", "FPG b(s)"]
-
-
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="estimator: got 'ppo', want one of vpg, fpg"):
         BanditMethod("ppo")
@@ -355,18 +333,3 @@ def test_bad_input_is_named():
     for steps in (0, 1, 101):
         with pytest.raises(ValueError, match=f"steps: got {steps}, want an even number"):
             learn(search(FPG), keys, centres, (0.1,), steps)
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_steps():
-    keys, centres = setting(100)
-    learner, advance = search(FPG_S)
-    runs, etas = learner.init(centres, 2), np.float32([0.1, 0.2])
-    reports = [
-        advance.lower(runs, keys, centres, etas, 0, steps=steps).compile().memory_analysis()
-        for steps in (1_000, 100_000)
-    ]
-    if any(report is None for report in reports):
-        pytest.skip("this backend does not say how much memory it takes")
-    few, many = (report.temp_size_in_bytes for report in reports)
-    assert 0 < many < 1.5 * few

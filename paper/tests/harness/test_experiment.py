@@ -1,17 +1,10 @@
 """All bandit experiments from end to end at tiny sizes: what they leave, and what they refuse."""
 
-import dataclasses
-import json
-
-import jax
 import numpy as np
 import pytest
 from factorax_paper.experiments import find
-from factorax_paper.experiments.search_throughput import LABELS
-from factorax_paper.harness import experiment
-from factorax_paper.harness.experiment import reproduce
+from factorax_paper.harness.experiment import _claim_folder, reproduce
 from factorax_paper.harness.table import read_csv, write_csv
-from matplotlib import image
 from tiny_experiments import (
     DETERMINED,
     FILES,
@@ -25,37 +18,17 @@ from tiny_experiments import (
     strict,
 )
 
-import factorax
-
 pytestmark = [pytest.mark.usefixtures("shared"), pytest.mark.slow]
 
 
 @pytest.mark.slow
 @every_experiment
-def test_it_leaves_five_files_and_no_others(name, finished):
+def test_an_experiment_leaves_five_files(name, finished):
     out = finished(name)
     assert sorted(contents(out)) == FILES
     assert not (out / "parts").exists()
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert (out / "figure.pdf").read_bytes().startswith(b"%PDF-")
-    assert b"%%EOF" in (out / "figure.pdf").read_bytes()[-8:]
-    pixels = image.imread(out / "figure.png")
-    assert min(pixels.shape[:2]) > 400
-    assert len(np.unique(pixels[..., :3].sum(axis=-1))) > 50  # more than an empty frame
-
-
-@pytest.mark.slow
-@every_experiment
-def test_the_config_says_how_to_do_it_again(name, finished):
-    config = strict(finished(name) / "config.json")
-    assert config["format"] == experiment.FORMAT
-    assert (config["experiment"], config["budget"], config["seed"]) == (name, "custom", 0)
-    want = dataclasses.asdict(settings(name))
-    assert config["settings"] == {key: list(x) if isinstance(x, tuple) else x for key, x in want.items()}
-    versions = config["made_with"]
-    assert (versions["factorax"], versions["jax"]) == (factorax.__version__, jax.__version__)
-    assert versions.keys() == {"factorax", "jax", "numpy", "python", "device"}
-    assert all(versions.values())
 
 
 @every_experiment
@@ -80,13 +53,6 @@ def test_a_summary_with_holes_is_not_written(hole, copied):
     with pytest.raises(ValueError, match="not JSON compliant"):
         go("search-aliasing", out, summarise=summarise)
     assert contents(out) == before
-
-
-@pytest.mark.usefixtures("undrawn")
-@every_experiment
-def test_what_comes_back_is_the_summary(name, copied):
-    out = copied(name)
-    assert json.loads(json.dumps(go(name, out, plot_only=True))) == strict(out / "summary.json")["figures"]
 
 
 @every_experiment
@@ -120,15 +86,6 @@ def test_a_second_call_changes_nothing(name, copied):
     assert contents(out) == before
 
 
-def test_what_is_missing_is_made_from_the_data(copied):
-    out = copied("search-baselines")
-    before = contents(out)
-    for file in ("summary.json", "figure.png", "figure.pdf"):
-        (out / file).unlink()
-    go("search-baselines", out, parts=no_parts)
-    assert contents(out) == before
-
-
 @pytest.mark.parametrize("name", ["search-aliasing", "search-throughput", "search-rate", "variance-decomposition"])
 def test_plot_only_takes_the_data_as_it_finds_it(name, copied):
     out = copied(name)
@@ -145,19 +102,6 @@ def test_plot_only_takes_the_data_as_it_finds_it(name, copied):
     for file in ("summary.json", "figure.png", "figure.pdf"):
         assert after[file] != before[file]
     assert sorted(after) == FILES
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_plot_only_triples_what_was_tripled(copied):
-    out = copied("search-throughput")
-    table = read_csv(out / "data.csv")
-    before = go("search-throughput", out)["methods"]
-    write_csv(out / "data.csv", table | {"iterations_per_second": 3 * table["iterations_per_second"]})
-    after = go("search-throughput", out, plot_only=True)["methods"]
-    for label in LABELS:
-        ours, theirs = (entry[label]["iterations per second"] for entry in (after, before))
-        np.testing.assert_allclose([*ours.values()], 3 * np.array([*theirs.values()]), rtol=1e-6)
-        assert after[label]["of VPG"] == pytest.approx(before[label]["of VPG"], rel=1e-9)
 
 
 def test_plot_only_needs_data(tmp_path, copied):
@@ -193,31 +137,11 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_was(asked, copied)
     assert contents(out) == before
 
 
-def test_plot_only_refuses_the_data_of_another_experiment(copied):
-    out = copied("search-aliasing")
-    before = contents(out)
-    with pytest.raises(FileExistsError, match="holds search-aliasing; nothing was changed"):
-        go("search-baselines", out, plot_only=True)
-    assert contents(out) == before
-
-
 @pytest.mark.parametrize("asked", [asked for asked in ASKED if asked != "another experiment"])
 def test_plot_only_takes_seed_and_settings_from_the_folder(asked, copied):
     out = copied("search-aliasing")
     before = contents(out)
     go(**{"name": "search-aliasing"} | ASKED[asked][0], out=out, plot_only=True, parts=no_parts)
-    assert contents(out) == before
-
-
-@pytest.mark.parametrize("config", [None, b"{", b'{"format": 1}'])
-def test_plot_only_needs_to_know_what_the_data_is_of(config, copied):
-    out = copied("search-aliasing")
-    (out / "config.json").unlink()
-    if config is not None:
-        (out / "config.json").write_bytes(config)
-    before = contents(out)
-    with pytest.raises((ValueError, OSError), match=r"out: .*config\.json"):
-        go("search-aliasing", out, plot_only=True)
     assert contents(out) == before
 
 
@@ -227,9 +151,6 @@ def test_plot_only_needs_to_know_what_the_data_is_of(config, copied):
         ("notes.txt", b"mine", "contains files that do not belong to an experiment; want another folder"),
         ("data.csv", b"n,gap\n1,2\n", "contains files that do not belong to an experiment"),
         ("config.json", b"{", r"config\.json is damaged .*want another folder"),
-        ("config.json", b"[]", r"config\.json is damaged"),
-        ("config.json", b'{"format": 1, "experiment": "search-aliasing"}', r"config\.json is damaged"),
-        ("config.json", b"\xff", r"config\.json is damaged"),
     ],
 )
 def test_a_foreign_folder_is_refused_and_left_as_it_was(file, content, message, tmp_path):
@@ -244,43 +165,15 @@ def test_a_folder_whose_first_write_was_killed_is_taken(tmp_path):
     (tmp_path / ".config.json.x1y2z3").write_text("{")
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="do not belong to an experiment"):
-        experiment._claim_folder(tmp_path, request)
+        _claim_folder(tmp_path, request)
     assert (tmp_path / ".config.json.x1y2z3").exists()
     (tmp_path / "notes.txt").unlink()
-    experiment._claim_folder(tmp_path, request)
+    _claim_folder(tmp_path, request)
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
-def test_a_file_for_a_folder_is_refused(tmp_path):
-    path = tmp_path / "thesis.pdf"
-    path.write_bytes(b"%PDF-")
-    with pytest.raises(FileExistsError, match=r"out: '.*thesis\.pdf' is a file; want a folder"):
-        go("search-aliasing", path)
-    assert contents(tmp_path) == {"thesis.pdf": b"%PDF-"}
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_an_empty_folder_is_taken(tmp_path, finished):
-    go("search-aliasing", tmp_path)
-    assert (tmp_path / "data.csv").read_bytes() == (finished("search-aliasing") / "data.csv").read_bytes()
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("name", ["search-aliasing", "variance-decomposition"])
-def test_the_largest_seed_will_do(name, tmp_path):
-    go(name, tmp_path / "large", seed=2**32 - 1)
-    go(name, tmp_path / "half", seed=2**31 - 1)  # another one, even to those who count in 31 bits
-    assert (tmp_path / "large" / "data.csv").read_bytes() != (tmp_path / "half" / "data.csv").read_bytes()
-
-
-def test_an_unknown_budget_makes_no_folder(tmp_path):
-    with pytest.raises(ValueError, match="budget: got 'huge', want one of quick, paper"):
-        reproduce(find("search-rate"), budget="huge", out=tmp_path / "out")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("bad", [{"settings": settings("search-aliasing", every=3)}, {"seed": -1}], ids=str)
-def test_what_cannot_be_run_makes_no_folder(bad, tmp_path):
+def test_wrong_settings_make_no_folder(bad, tmp_path):
     with pytest.raises(ValueError, match=r"every|seed|negative"):
         go("search-aliasing", tmp_path / "out", **bad)
     assert not list(tmp_path.iterdir())

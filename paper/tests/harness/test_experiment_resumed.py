@@ -1,7 +1,6 @@
 """Experiments that are stopped, and how they continue."""
 
 import dataclasses
-import shutil
 import threading
 
 import pytest
@@ -22,15 +21,15 @@ def observed(name, under_way=None):
     told = {}
 
     def watched(index, part):
-        def compute(checkpoint, tick, stop):
+        def compute(progress):
             def tell(fraction):
-                tick(fraction)
+                progress.report(fraction)
                 told.setdefault(index, []).append(fraction)
                 if under_way and fraction >= 0.5:
                     under_way.release()
-                    assert stop.wait(A_MINUTE)
+                    assert progress.stop.wait(A_MINUTE)
 
-            return part.compute(checkpoint, tell, stop)
+            return part.compute(dataclasses.replace(progress, report=tell))
 
         return dataclasses.replace(part, compute=compute)
 
@@ -80,16 +79,3 @@ def test_what_is_computed_is_not_lost_when_the_data_cannot_be_written(error, fin
     go("search-aliasing", tmp_path / "out", parts=watched)
     assert not told
     assert (tmp_path / "out" / "data.csv").read_bytes() == (finished("search-aliasing") / "data.csv").read_bytes()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_parts_are_gone_even_if_it_was_stopped_just_before(tmp_path, monkeypatch):
-    def ctrl_c(path, ignore_errors):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as interrupted:
-        interrupted.setattr(shutil, "rmtree", ctrl_c)
-        with pytest.raises(KeyboardInterrupt):
-            go("search-aliasing", tmp_path / "out")
-    go("search-aliasing", tmp_path / "out")
-    assert not (tmp_path / "out" / "parts").exists()

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from factorax_paper.harness.market_runs import MarketRuns, command, learned_quotes, main, value_of
+from factorax_paper.harness.market_runs import MarketRuns, learned_quotes, main, value_of
 from factorax_paper.market import value_of_quotes
 
 from factorax import FactoredPPO
@@ -21,8 +21,7 @@ RUNS = MarketRuns(
 @pytest.mark.slow
 def test_the_rate_is_tuned_and_a_run_is_the_run_alone(tmp_path):
     out = tmp_path / "out.npz"
-    described = json.loads(command(RUNS, out)[3])
-    main([json.dumps(described), str(out)])
+    main([json.dumps(dataclasses.asdict(RUNS)), str(out)])
     with np.load(out) as file:
         result = dict(file)
     assert result["rate"] == RUNS.rates[int(result["tuned"].argmax())]
@@ -34,11 +33,6 @@ def test_the_rate_is_tuned_and_a_run_is_the_run_alone(tmp_path):
     alone.learn(600, progress_bar=False)
     np.testing.assert_allclose(result["returns"][1, -1], alone.history[-1]["rollout/ep_rew_mean"], rtol=1e-3)
     assert result["value"][1] == pytest.approx(value_of(alone), rel=1e-3)
-
-
-def test_a_description_travels_as_text(tmp_path):
-    described = json.loads(command(RUNS, tmp_path / "out.npz")[3])
-    assert described == json.loads(json.dumps(dataclasses.asdict(RUNS)))
 
 
 @pytest.mark.slow

@@ -2,14 +2,13 @@
 
 import io
 import threading
-import time
 
 import numpy as np
 import pytest
 from factorax_paper.harness import parts
 from factorax_paper.harness.bandit_engine import BanditMethod
-from factorax_paper.harness.parts import Part, run_parts, sweeps
-from factorax_paper.harness.sweep import Job, Search, Stopped, run
+from factorax_paper.harness.parts import Part, Stopped, run_parts
+from factorax_paper.harness.sweep import Job, Search, run, sweeps
 from rich.console import Console
 
 A_MINUTE = 60.0  # for what comes at once, or never
@@ -22,11 +21,11 @@ def go(todo, folder, workers=2, console=None):
 def counted(value, log=None, cost=1.0):
     """A part that gives a number back, and says so in the log."""
 
-    def compute(checkpoint, tick, stop):
+    def compute(progress):
         if log is not None:
             log.append(value)
-        tick(0.5)
-        tick(1.0)
+        progress.tick(0.5)
+        progress.tick(1.0)
         return {"value": np.array(value)}
 
     return Part(f"part {value}", cost, compute)
@@ -35,13 +34,13 @@ def counted(value, log=None, cost=1.0):
 def patient(value, under_way, log):
     """A part that works until it is stopped, and has one thing left to do when it is continued."""
 
-    def compute(checkpoint, tick, stop):
-        if checkpoint.exists():
+    def compute(progress):
+        if progress.checkpoint.exists():
             log.append(f"{value} continued")
-            return {"value": np.load(checkpoint)["value"]}
+            return {"value": np.load(progress.checkpoint)["value"]}
         under_way.release()
-        assert stop.wait(A_MINUTE), "nobody said stop"
-        np.savez(checkpoint, value=value)
+        assert progress.stop.wait(A_MINUTE), "nobody said stop"
+        np.savez(progress.checkpoint, value=value)
         raise Stopped
 
     return Part(f"part {value}", 1.0, compute)
@@ -50,7 +49,7 @@ def patient(value, under_way, log):
 def failing(error, after=None):
     """A part that fails; once `after` has been released, if given."""
 
-    def compute(checkpoint, tick, stop):
+    def compute(progress):
         assert after is None or after.acquire(timeout=A_MINUTE)
         raise error
 
@@ -74,19 +73,6 @@ def test_results_come_in_order_and_the_longest_begins(workers, tmp_path):
         assert log == [10, 30, 40, 20, 0]
     assert sorted(log) == [0, 10, 20, 30, 40]
     assert names(tmp_path / "parts") == ["000.npz", "001.npz", "002.npz", "003.npz", "004.npz"]
-
-
-def test_arrays_come_back_as_they_were(tmp_path):
-    arrays = {
-        "gap": np.array([[0.1, np.inf]], np.float32),
-        "step": np.arange(3),
-        "name": np.array("η"),
-        "none": np.ones(0),
-    }
-    (got,) = go([Part("one", 1.0, lambda *_: arrays)], tmp_path)
-    assert got.keys() == arrays.keys()
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(got[name], array, strict=True)
 
 
 def test_what_is_done_is_not_done_again(tmp_path):
@@ -150,37 +136,6 @@ def test_ctrl_c_lets_every_part_write_its_checkpoint(tmp_path, monkeypatch):
     assert names(tmp_path) == ["000.npz", "001.npz", "002.npz", "003.npz"]
 
 
-def test_what_waits_its_turn_when_it_is_stopped_is_not_begun(tmp_path, monkeypatch):
-    log, waiting, under_way = [], [], threading.Semaphore(0)
-
-    def ctrl_c(futures, return_when):
-        assert under_way.acquire(timeout=A_MINUTE)
-        waiting.extend(futures[1:])
-        raise KeyboardInterrupt
-
-    def compute(checkpoint, tick, stop):
-        under_way.release()
-        assert stop.wait(A_MINUTE)
-        for _ in range(int(100 * A_MINUTE)):  # the only worker is not free before they have been told
-            if all(future.cancelled() for future in waiting):
-                break
-            time.sleep(0.01)
-        raise Stopped
-
-    monkeypatch.setattr(parts, "wait", ctrl_c)
-    with pytest.raises(KeyboardInterrupt):
-        go([Part("the longest", 9.0, compute), *(counted(i, log) for i in range(3))], tmp_path, workers=1)
-    assert len(waiting) == 3
-    assert log == []
-
-
-def test_no_thread_is_left_behind(tmp_path):
-    before, under_way = set(threading.enumerate()), threading.Semaphore(0)
-    with pytest.raises(KeyboardInterrupt):
-        go([patient(0, under_way, []), failing(KeyboardInterrupt(), after=under_way)], tmp_path)
-    assert set(threading.enumerate()) <= before  # those of earlier tests may end
-
-
 def no_write(*arguments, **options):
     raise OSError("no space left on device")
 
@@ -214,26 +169,6 @@ def test_a_damaged_part_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match=r"000\.npz: .*damaged"):
         go([counted(0)], tmp_path)
-
-
-def test_a_file_says_what_is_done_line_by_line(tmp_path):
-    file = io.StringIO()
-    go([counted(0, cost=2.0), counted(1)], tmp_path, workers=1, console=Console(file=file))
-    assert file.getvalue().splitlines() == ["test: part 0 done", "test: part 1 done"]
-
-
-def test_a_terminal_shows_a_bar_that_fills(tmp_path):
-    file = io.StringIO()
-    go([counted(0)], tmp_path, console=Console(file=file, force_terminal=True, width=100))
-    (tmp_path / "001.npz").write_bytes((tmp_path / "000.npz").read_bytes())
-    go([counted(0), counted(1)], tmp_path, console=Console(file=file, force_terminal=True, width=100))
-    text = file.getvalue()
-    assert text.count("100%") >= 2
-    assert "done" not in text
-
-
-def test_nothing_to_do_is_done(tmp_path):
-    assert go([], tmp_path / "parts") == []
 
 
 def test_a_sweep_as_a_part_is_the_sweep(tmp_path):

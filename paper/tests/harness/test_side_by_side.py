@@ -2,11 +2,6 @@
 
 import dataclasses
 import json
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,29 +76,3 @@ def test_kept_rows_of_another_grid_are_left_out(tmp_path):
     assert list(_read_rows(GRID, kept)) == [(0.001, 0.0, 3)]
     assert _read_rows(dataclasses.replace(GRID, steps=49), kept) == {}
     assert _read_rows(GRID, kept) == {}
-
-
-OWNER = """
-import multiprocessing, os, signal, time
-from concurrent.futures import ProcessPoolExecutor
-from factorax_paper.harness.side_by_side import end_with_parent
-
-if __name__ == "__main__":
-    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=end_with_parent)
-    print(pool.submit(os.getpid).result(), flush=True)
-    pool.submit(time.sleep, 60)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for a process in /proc")
-def test_a_pool_ends_with_its_owner(tmp_path):
-    (tmp_path / "owner.py").write_text(OWNER)
-    done = subprocess.run([sys.executable, str(tmp_path / "owner.py")], stdout=subprocess.PIPE, text=True)
-    assert done.returncode == -signal.SIGKILL
-    worker = Path("/proc") / done.stdout.strip() / "cmdline"
-    until = time.monotonic() + 60
-    while time.monotonic() < until and worker.exists() and worker.read_bytes():
-        time.sleep(0.1)
-    assert not worker.exists() or not worker.read_bytes()

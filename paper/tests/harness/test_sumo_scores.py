@@ -1,11 +1,11 @@
 """Scores in SUMO that are measured after training: which are missing, and where they go."""
 
 import json
-import threading
 
 import numpy as np
 import pytest
 from factorax_paper.harness import sumo_scores
+from factorax_paper.harness.parts import Progress
 from factorax_paper.harness.sumo_scores import missing_scores
 from factorax_paper.harness.trainings import train
 
@@ -59,18 +59,18 @@ def test_without_sumo_nothing_is_scored(out, monkeypatch):
 
 
 def test_means_go_to_all_rows_of_a_seed_and_episodes_to_their_own(out, monkeypatch):
-    def run_process(name, command, log, **options):
+    def run_process(log, command, progress, done, variables):
         players = command[4:]
         assert command[3] == "2"
-        assert options["variables"] == {"JAX_PLATFORMS": "cpu"}
+        assert variables == {"JAX_PLATFORMS": "cpu"}
         lines = [json.dumps([-10.0 * i, -10.0 * i - 2]) for i in range(1, len(players) + 1)]
         log.write_text("a warning of some library\n" + "\n".join(lines))
-        options["look"]()
+        progress.tick(done())
 
     monkeypatch.setattr(sumo_scores, "run_process", run_process)
     rows, ticks = table(), []
     for part in missing_scores(rows, PLAN, CONTROLLERS, out=out, episodes=2):
-        result = part.compute(out / "000.partial.npz", ticks.append, threading.Event())
+        result = part.compute(Progress(out / "000.partial.npz", ticks.append))
         rows["sumo"][result["rows"]] = result["sumo"]
     assert rows["sumo"].tolist() == [-11, -11, -21, -21] * 2 + [-10, -12]
     assert ticks == [1.0] * 3

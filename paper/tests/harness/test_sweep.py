@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from factorax_paper.harness import sweep
 from factorax_paper.harness.bandit_engine import METHODS, BanditLearner
-from factorax_paper.harness.sweep import MEASURES, PRETRAINING, Job, Search, Stopped, run
+from factorax_paper.harness.parts import Progress, Stopped
+from factorax_paper.harness.sweep import MEASURES, PRETRAINING, Job, Search, run
 
 from factorax.problems import draw_centre
 
@@ -61,7 +62,7 @@ def stop_after(records, job, path, seed=0):
             stop.set()
 
     with pytest.raises(Stopped):
-        run(job, seed, checkpoint=path, tick=tick, stop=stop)
+        run(job, seed, Progress(path, tick, stop))
     assert len(ticks) <= records
     return ticks
 
@@ -81,26 +82,7 @@ def test_stopped_and_continued_is_the_same_to_the_bit(name, cuts, tmp_path):
     for before, records in zip((0, *cuts), cuts, strict=False):
         ticks = stop_after(records, job, path)
         assert len(ticks) == records - before  # nothing was done twice
-    assert_same(run(job, 0, checkpoint=path), whole(job))
-
-
-@pytest.mark.slow
-def test_what_is_compiled_anew_continues_too(tmp_path):
-    stop_after(2, LEARNT, tmp_path / "state.npz")
-    assert_same(run(LEARNT, 0, checkpoint=tmp_path / "state.npz"), whole(LEARNT))
-
-
-@pytest.mark.slow
-@sharing
-def test_the_jobs_above_drop_columns_and_finish_between():
-    """Otherwise the tests of stopping show less than they say."""
-    for job in JOBS.values():
-        assert np.isfinite(whole(job)["gap"]).any()
-    np.testing.assert_array_equal(np.isfinite(whole(DROPPING)["gap"][0]), [[False, True, False, True]] * 3)
-    reached = whole(FINISHING)["reached"]
-    done = (reached > 0).all(axis=0)
-    assert 2 <= done.sum() < 4  # enough for the batch to be halved …
-    assert 20 < reached[:, done].max() < 120  # … between the first record and the last
+    assert_same(run(job, 0, Progress(path)), whole(job))
 
 
 @sharing
@@ -110,11 +92,6 @@ def test_the_checkpoint_holds_the_batch_without_what_was_dropped(tmp_path):
         np.testing.assert_array_equal(archive["columns"], [1, 3])
         assert archive["runs_mu"].shape == (3, 2, 6)
         assert archive["records"].shape == (2, 6, 3, 4)
-
-
-@sharing
-def test_a_sweep_stops_without_a_checkpoint():
-    stop_after(2, PLAIN, None)
 
 
 @pytest.mark.slow
@@ -161,12 +138,12 @@ def test_records_are_filled_to_the_end():
 @sharing
 def test_a_job_all_of_whose_runs_diverge_ends_early(tmp_path):
     job = replace(DROPPING, step_sizes=(50.0, 80.0))
-    got = run(job, 0, checkpoint=tmp_path / "state.npz")
+    got = run(job, 0, Progress(tmp_path / "state.npz"))
     assert (got["gap"] == np.inf).all()
     assert got["gap"].shape == (6, 3, 2)
     assert stop_after(1, job, tmp_path / "other.npz") == [1 / 6]
     ticks = []
-    assert_same(run(job, 0, checkpoint=tmp_path / "other.npz", tick=ticks.append), got)
+    assert_same(run(job, 0, Progress(tmp_path / "other.npz", ticks.append)), got)
     assert ticks == [1.0]
 
 
@@ -201,37 +178,8 @@ def test_the_checkpoint_of_another_job_is_refused(other, tmp_path):
     stop_after(1, PLAIN, path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match=r"state\.npz: a checkpoint of another job; remove it"):
-        run(*other, checkpoint=path)
+        run(*other, Progress(path))
     assert path.read_bytes() == before
-
-
-def no_write(*arguments, **options):
-    raise OSError("no space left on device")
-
-
-def half_a_write(file, **arrays):
-    file.write(b"half")
-    raise OSError("no space left on device")
-
-
-@sharing
-@pytest.mark.parametrize(
-    ("place", "failure"),
-    [((sweep, "write_whole"), no_write), ((np, "savez"), half_a_write)],
-    ids=["at once", "halfway"],
-)
-def test_a_failing_disk_leaves_the_older_checkpoint(place, failure, tmp_path, monkeypatch):
-    path = tmp_path / "state.npz"
-    stop_after(2, PLAIN, path)
-    before = path.read_bytes()
-    monkeypatch.setattr(sweep, "_SECONDS_BETWEEN_CHECKPOINTS", -1.0)  # one after every record
-    with monkeypatch.context() as broken:
-        broken.setattr(*place, failure)
-        with pytest.raises(OSError, match="no space left"):
-            run(PLAIN, 0, checkpoint=path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-    assert_same(run(PLAIN, 0, checkpoint=path), whole(PLAIN))
 
 
 @sharing
@@ -244,41 +192,14 @@ def test_a_checkpoint_every_few_seconds_and_none_before(tmp_path, monkeypatch):
                 done.append(int(archive["done"]))
 
     monkeypatch.setattr(sweep, "_SECONDS_BETWEEN_CHECKPOINTS", float("inf"))
-    run(PLAIN, 0, checkpoint=path, tick=look)
+    run(PLAIN, 0, Progress(path, look))
     assert done == []
     monkeypatch.setattr(sweep, "_SECONDS_BETWEEN_CHECKPOINTS", -1.0)
-    run(PLAIN, 0, checkpoint=path, tick=look)
+    run(PLAIN, 0, Progress(path, look))
     assert done == [1, 2, 3, 4, 5, 6]
     ticks = []
-    assert_same(run(PLAIN, 0, checkpoint=path, tick=ticks.append), whole(PLAIN))
+    assert_same(run(PLAIN, 0, Progress(path, ticks.append)), whole(PLAIN))
     assert ticks == [1.0]
-
-
-@sharing
-def test_progress_is_told_as_a_fraction():
-    ticks = []
-    run(PLAIN, 0, tick=ticks.append)
-    np.testing.assert_allclose(ticks, [1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1, 1])
-
-
-@pytest.mark.slow
-@sharing
-def test_pretraining_ends_no_run():
-    reached = whole(replace(FINISHING, tolerance=10.0))["reached"]
-    np.testing.assert_array_equal(reached, 1)
-
-
-@pytest.mark.parametrize("every", [0, 1, 3, -2, 16, 240])
-def test_records_fall_on_even_steps(every):
-    with pytest.raises(ValueError, match=f"every: got {every} of 120 steps, want an even divisor"):
-        replace(PLAIN, every=every)
-
-
-def test_jobs_have_a_name_and_a_cost():
-    assert PLAIN.name == "FPG n=6 k=2 η≤0.1"
-    assert replace(LEARNT, problem=Search(50)).name == "VPG b(s,a) n=50 η≤0.1"
-    assert replace(PLAIN, seeds=6, steps=240).cost == 4 * PLAIN.cost
-    assert replace(PLAIN, problem=Search(1000)).cost > 10 * PLAIN.cost
 
 
 @dataclasses.dataclass(frozen=True)
@@ -297,7 +218,3 @@ def test_a_wrong_best_action_is_an_error():
     right = run(replace(job, problem=Search(3, k=3, penalty=10.0)), 0)
     assert (right["gap"] >= 0).all()
     assert (right["gap"] > 0).any()
-
-
-def test_options_of_the_problem_are_in_its_name():
-    assert Search(4, norm=2, scale=1.0).label == "n=4 p=2 scale=1"

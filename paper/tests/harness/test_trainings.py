@@ -4,8 +4,9 @@ import threading
 
 import numpy as np
 import pytest
+from curves_of_runs import rising_curves
 from factorax_paper.harness import trainings
-from factorax_paper.harness.sweep import Stopped
+from factorax_paper.harness.parts import Progress, Stopped
 from factorax_paper.harness.trainings import train
 
 SMALL = ("--n-envs", 4, "--n-steps", 8, "--batch-size", 32, "--n-epochs", 1, "--hidden", 8)
@@ -20,7 +21,7 @@ def test_a_run_is_a_process_that_leaves_a_folder(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("all edges", "contextual-bandit:3", *SMALL, "--network", "complete", seed=5, steps=64))
     ticks = []
-    result = one.compute(tmp_path / "parts" / "000.partial.npz", ticks.append, threading.Event())
+    result = one.compute(Progress(tmp_path / "parts" / "000.partial.npz", ticks.append))
     assert result["steps"].tolist() == [[32, 64]]
     assert np.isfinite(result["returns"]).all()
     assert np.isfinite(result["final"]).all()
@@ -34,7 +35,7 @@ def test_a_run_is_a_process_that_leaves_a_folder(tmp_path):
 def test_seeds_side_by_side_are_one_process(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("factored", "contextual-bandit:3", *SMALL, seed=5, steps=64, seeds=2))
-    result = one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, threading.Event())
+    result = one.compute(Progress(tmp_path / "parts" / "000.partial.npz"))
     assert result["returns"].shape == (2, 2)
     assert result["final"].shape == (2,)
     assert (result["returns"][0] != result["returns"][1]).any()
@@ -48,7 +49,7 @@ def test_a_run_that_fails_says_where_to_look(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("factored", "no-such-problem", seed=0, steps=64))
     with pytest.raises(RuntimeError, match=r"factored-0: ended with code 2; .*factored-0.log says why"):
-        one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, threading.Event())
+        one.compute(Progress(tmp_path / "parts" / "000.partial.npz"))
     assert "problem: got 'no-such-problem'" in (tmp_path / "runs" / "factored-0.log").read_text()
 
 
@@ -58,24 +59,11 @@ def test_a_run_is_stopped_when_asked(tmp_path):
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped):
-        one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, stop)
-
-
-def table(**ends):
-    """Curves of three seeds that end at these returns."""
-    plan = [train(method, "chain:3", seed=seed, steps=400) for method in ends for seed in range(3)]
-    results = []
-    for method, end in ends.items():
-        for seed in range(3):
-            returns = np.linspace(-100, end + seed, 40)
-            one = {name: np.array([end]) for name in ("final", "sampled", "sumo")}
-            one["variance_ratio"] = np.array([2.0 if method == next(iter(ends)) else np.nan])
-            results.append({"steps": np.arange(10, 401, 10)[None], "returns": returns[None]} | one)
-    return trainings.curves(plan, results, points=20)
+        one.compute(Progress(tmp_path / "parts" / "000.partial.npz", stop=stop))
 
 
 def test_curves_are_means_between_points():
-    rows = table(a=-10.0)
+    rows = rising_curves(a=-10.0)
     assert len(rows["steps"]) == 60
     assert rows["steps"][:3].tolist() == [20, 40, 60]
     np.testing.assert_allclose(rows["return"][0], -100 + 90 / 39 / 2)
@@ -85,7 +73,7 @@ def test_curves_are_means_between_points():
 
 
 def test_a_summary_says_who_ends_better():
-    rows = trainings.summary(table(a=-10.0, b=-30.0), ("a", "b"))
+    rows = trainings.summary(rising_curves(a=-10.0, b=-30.0), ("a", "b"))
     assert rows["b"]["better"]["mean"] == 1
     assert rows["a"]["better"]["mean"] == 0.5  # over itself
     assert rows["a"]["training"]["mean"] > rows["b"]["training"]["high"]

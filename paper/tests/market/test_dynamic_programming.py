@@ -101,8 +101,3 @@ def test_values_of_other_quotes_are_lower():
     rng = np.random.default_rng(0)
     for size in (0.01, 0.3):
         assert value_of_quotes(model, quotes + size * rng.normal(size=quotes.shape)) < best.value
-
-
-def test_many_tied_assets_are_refused():
-    with pytest.raises(ValueError, match=r"161,051 combinations .* want at most 20,000; `closed_form_quotes`"):
-        optimum(MarketModel(5, **TIED))

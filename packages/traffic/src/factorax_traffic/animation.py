@@ -1,9 +1,12 @@
-"""Films of cars and lights from above, second by second."""
+"""What films of grids and of cities share: frames in a file, and a page that plays scenes on a canvas."""
 
+import base64
+import html
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +14,71 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import animation
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from .canvas_film import encode_film, write_film_page
-from .drawing import Ways
-from .episode import TrafficEpisode
-from .grid import Grid
-from .lane_state import Lanes
+from factorax._files import write_whole
+from factorax._html import content_security_policy, script_json
+from factorax.structure.labels import printable
 
-_CARS = "cividis"
+SPEED_UNIT = 0.25
+"""Speed in metres per second of one unit: a byte holds up to 64 m/s."""
+STANDING = 0.3
+"""Speed in m/s at or below which a car counts as standing."""
 _FORMATS = (".gif", ".mp4", ".html")
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+<div id="film"></div>
+</main>
+<script type="application/json" id="film-data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
 
 
-def animate(
-    grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]], path: Path, *, speed: int = 10, size: float = 4.0
+def write_frames(
+    path: Path,
+    scenes: Mapping[str, Any],
+    draw_scene: Callable[[Axes, str, Any], Callable[[int], None]],
+    *,
+    size: tuple[float, float],
+    seconds: int,
+    speed: int,
 ) -> None:
-    """Write episodes side by side as a film: ``.gif``, ``.mp4``, or ``.html``, a page with a canvas and controls.
+    """Write scenes side by side as ``.gif`` or ``.mp4``, one frame per second of traffic.
 
-    - `scenes`: the results of `play`, by title.
-    - `speed`: seconds of traffic per second of film.
-    - `size`: the size of a scene in inches of 100 pixels.
+    - `draw_scene`: draws the scene of a title on axes, and returns a function that updates it to a given second.
+    - `size`: the size of the figure in inches of 100 pixels.
     """
-    path = Path(path)
     writer, settings = film_writer(path, speed)
-    if writer is None:
-        write_film_page(path, encode_film(grid, scenes), speed=speed)
-        return
-    figure, draw = _stage(grid, scenes, size)
-    steps = min(len(episode.reward) for episode, _ in scenes.values())
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(1, len(scenes), squeeze=False)[0]
+    draws = [draw_scene(ax, title, scene) for ax, (title, scene) in zip(axes, scenes.items(), strict=True)]
+    bar = figure.colorbar(axes[0].collections[-1], ax=list(axes), fraction=0.05, pad=0.02, aspect=30)
+    bar.set_label("speed, m/s", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+
+    def draw(second: int) -> None:
+        for each in draws:
+            each(second)
+
+    draw(0)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the layout is computed only once
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".film-") as folder, mpl.rc_context(settings):
         unfinished = Path(folder) / path.name
         with writer.saving(figure, str(unfinished), 100):
-            for t in range(steps):
+            for t in range(seconds):
                 draw(t)
                 writer.grab_frame()
         os.replace(unfinished, path)
@@ -75,59 +110,43 @@ def _ffmpeg() -> str:
     return get_ffmpeg_exe()
 
 
-def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, Callable[[int], None]]:
-    """Return the figure, and a function that draws a given second."""
-    ways = Ways(grid)
-    width, height = ways.extent
-    per_metre = size / max(width, height)
-    shape = len(scenes) * (width * per_metre + 0.15) + 0.75, height * per_metre + 0.6
-    figure = Figure(figsize=shape, layout="constrained")
-    axes = figure.subplots(1, len(scenes), squeeze=False)[0]
-    draws = [
-        _scene(ax, ways, title, *scene, size=size) for ax, (title, scene) in zip(axes, scenes.items(), strict=True)
-    ]
-    return figure, laid_out(figure, axes, draws)
+def write_film_page(path: Path, film: Mapping[str, Any], *, speed: int = 10) -> None:
+    """Write a self-contained page that plays a film.
 
-
-def laid_out(figure: Figure, axes: Sequence[Axes], draws: Sequence[Callable[[int], None]]) -> Callable[[int], None]:
-    """Add the scale of speeds, fix the layout, and return a function that draws a given second in all panels."""
-    bar = figure.colorbar(axes[0].collections[-1], ax=list(axes), fraction=0.05, pad=0.02, aspect=30)
-    bar.set_label("speed, m/s", fontsize=8)
-    bar.ax.tick_params(labelsize=8)
-
-    def draw(t: int) -> None:
-        for each in draws:
-            each(t)
-
-    draw(0)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the layout is computed only once
-    return draw
-
-
-def _scene(ax: Axes, ways: Ways, title: str, episode: TrafficEpisode, states: Lanes, *, size: float) -> Callable:
-    ax.set_aspect("equal")
-    ax.set_axis_off()
-    scale = size / max(ways.grid.rows, ways.grid.columns)
-    ax.add_collection(LineCollection(list(ways.streets), colors="#E4E4E4", linewidths=4 * scale))
-    lights = LineCollection(list(ways.stop_lines), linewidths=2.6 * scale, zorder=2)
-    ax.add_collection(lights)
-    cars = ax.scatter([], [], s=7 * scale**2, c=[], cmap=_CARS, vmin=0, vmax=30, zorder=3, linewidths=0)
-    heading = ax.set_title(" ", fontsize=8, loc="left")
-    ax.margins(0.01)
-    ax.autoscale()
-    place, v, section, present, signals = (
-        np.asarray(x) for x in (states.place, states.speed, states.section, states.cars, states.signals)
+    - `speed`: initial number of seconds of traffic per second; the page offers others.
+    """
+    script, style = film_script(), film_style() + _asset("page.css")
+    title = "Traffic: " + ", ".join(printable(scene["title"]) for scene in film["scenes"])
+    page = _PAGE.format(
+        policy=html.escape(content_security_policy([script], [style])),
+        title=html.escape(title),
+        style=style,
+        data=script_json({**film, "speed": speed, "autoplay": True}),
+        script=script,
     )
-    so_far = np.cumsum(np.asarray(episode.reward, float))
+    write_whole(path, lambda file: file.write(page.encode()))
 
-    def draw(t: int) -> None:
-        there = np.arange(place.shape[1])[:, None] < present[t]
-        cars.set_offsets(ways.where(section[t], place[t])[there])
-        cars.set_array(v[t][there])
-        lights.set_color(ways.colours(signals[:, t]))
-        standing = int((v[t][there] <= 0.3).sum())
-        lost = f"{so_far[t]:.0f}".replace("-", "−")
-        heading.set_text(f"{title}, {t + 1} s: {there.sum()} cars, {standing} standing, return {lost}")
 
-    return draw
+def film_script() -> str:
+    """Return the script that plays films: the function ``factoraxFilm(element, film)``."""
+    return _asset("film.js")
+
+
+def film_style() -> str:
+    """Return the style sheet of the controls."""
+    return _asset("film.css")
+
+
+def _asset(name: str) -> str:
+    folder = resources.files(__package__ or "").joinpath("canvas")
+    return folder.joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def flipped(points: np.ndarray) -> list[Any]:
+    """Return points of the plane in screen coordinates, where y grows downwards."""
+    return np.round(points * np.array([1.0, -1.0]), 2).tolist()
+
+
+def packed(array: np.ndarray) -> str:
+    """Return the bytes of an array in base64."""
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()

@@ -40,7 +40,7 @@ def watch(
         problem: City in which to show controllers, or policies trained in another city, such as resco:cologne8. Also
             required to load a problem whose name refers to code or files; repeat the name only if you trust it.
     """
-    from .city_film import city_of, write_city_film
+    from .city.film import city_of, write_city_film
     from .film import show_in_gui, write_film
 
     check_output("out", out, ".gif", ".mp4", ".html")

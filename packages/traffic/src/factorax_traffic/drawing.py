@@ -16,6 +16,7 @@ from .signals import Signals, green_and_yellow
 LANE_OFFSET = 11.0
 """Distance of lanes from the middle of their street in metres; exaggerated, to be visible."""
 GREEN, YELLOW, RED = "#009E73", "#F0C419", "#D55E00"
+SIGNAL_COLOURS = np.array([RED, YELLOW, GREEN])
 
 
 def layout(problem: str, network: InfluenceNetwork) -> dict[str, Any] | None:
@@ -87,8 +88,9 @@ class Ways:
         """Return the positions ``(S, L, 2)`` of the cars, given their sections and places ``(S, L)``."""
         return self.start + (SECTION * section + place)[..., None] * self.ahead
 
-    def colours(self, signals: np.ndarray) -> list[str]:
-        """Return the colour of each stop line, given direction, yellow and since of the lights, ``(3, n)``."""
+    def signal_codes(self, signals: np.ndarray) -> np.ndarray:
+        """Return the colour of each stop line, 0 for red, 1 for yellow, 2 for green, given direction, yellow and since
+        of the lights, ``(3, n)``."""
         axis = (self.route >= 2 * self.grid.columns).astype(int)
         green, yellow = green_and_yellow(Signals(*(x[self.light] for x in signals)), axis)
-        return np.where(green, GREEN, np.where(yellow, YELLOW, RED)).tolist()
+        return np.where(green, 2, np.where(yellow, 1, 0)).astype(np.uint8)

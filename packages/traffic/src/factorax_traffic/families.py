@@ -19,11 +19,7 @@ def traffic(text: str) -> Problem:
 
 
 def sumo(text: str) -> Callable[[], Any]:
-    """Return a factory of the environment named ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml``.
-
-    In a network from files, each light chooses its next green phase; with ``actions=switch`` it decides every second
-    whether to advance to its next phase.
-    """
+    """Return a factory of the environment named ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml``."""
     from . import sumo as sumo_simulator
     from .city import CityEnv
 
@@ -34,12 +30,7 @@ def sumo(text: str) -> Callable[[], Any]:
             raise ValueError(
                 f"problem: got {name_of('sumo', text)!r}, want two files, as in sumo:town.net.xml,town.rou.xml"
             )
-        settings = parse_settings(rest[1:])
-        actions = settings.pop("actions", "phase")
-        if actions not in ("phase", "switch"):
-            raise ValueError(f"problem: got actions={actions} in {name_of('sumo', text)!r}, want phase or switch")
-        make = CityEnv if actions == "phase" else sumo_simulator.OwnTrafficEnv
-        return partial(_make, make, name_of("sumo", text), first, rest[0], **settings)
+        return partial(_make, CityEnv, name_of("sumo", text), first, rest[0], **parse_settings(rest[1:]))
     return partial(sumo_simulator.make_traffic, *parse_size(first, "sumo", text), **parse_settings(rest))
 
 

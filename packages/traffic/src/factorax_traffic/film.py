@@ -1,12 +1,15 @@
-"""Films of traffic under controllers and trained policies."""
+"""Films of grids under controllers and trained policies: cars and lights from above, second by second."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import jax
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 
 from factorax._checks import Count, Seed, check_each, checked, did_you_mean, listed, path_of
 from factorax.learning.factored_ppo import FactoredPPO
@@ -14,11 +17,23 @@ from factorax.problems.registry import find_problem
 from factorax.runs.folder import read_config
 
 from . import LaneSimulator, Traffic
-from .animation import animate, film_writer
-from .canvas_film import encode_film, film_script, film_style
+from .animation import (
+    SPEED_UNIT,
+    STANDING,
+    film_script,
+    film_style,
+    film_writer,
+    flipped,
+    packed,
+    write_film_page,
+    write_frames,
+)
 from .controller_scores import is_grid
 from .controllers import CONTROLLERS, Controller, trained
+from .drawing import SIGNAL_COLOURS, Ways
 from .episode import TrafficEpisode, play, play_in_sumo
+from .grid import Grid
+from .lane_simulator import SECTION
 from .lane_state import Lanes
 
 REFERENCE = "gap-out"
@@ -175,3 +190,92 @@ def _controller(name: str, model: FactoredPPO | None, traffic: Traffic, *, sampl
         kind = "gaussian" if isinstance(model.spec.action_space, gym.spaces.Box) else "bits"
         model = model.on(find_problem(f"traffic:{traffic.rows}x{traffic.columns},action={kind}"))
     return trained(model, sampled=sampled, seed=seed)
+
+
+def animate(
+    grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]], path: Path, *, speed: int = 10, size: float = 4.0
+) -> None:
+    """Write episodes side by side as a film: ``.gif``, ``.mp4``, or ``.html``, a page with a canvas and controls.
+
+    - `scenes`: the results of `play`, by title.
+    - `speed`: seconds of traffic per second of film.
+    - `size`: the size of a scene in inches of 100 pixels.
+    """
+    path = Path(path)
+    if path.suffix == ".html":
+        film_writer(path, speed)
+        write_film_page(path, encode_film(grid, scenes), speed=speed)
+        return
+    ways = Ways(grid)
+    width, height = ways.extent
+    per_metre = size / max(width, height)
+    shape = len(scenes) * (width * per_metre + 0.15) + 0.75, height * per_metre + 0.6
+    seconds = min(len(episode.reward) for episode, _ in scenes.values())
+    draw = partial(_draw_scene, ways, size / max(grid.rows, grid.columns))
+    write_frames(path, scenes, draw, size=shape, seconds=seconds, speed=speed)
+
+
+def _draw_scene(ways: Ways, scale: float, ax: Axes, title: str, scene: tuple[TrafficEpisode, Lanes]) -> Callable:
+    episode, states = scene
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    ax.add_collection(LineCollection(list(ways.streets), colors="#E4E4E4", linewidths=4 * scale))
+    lights = LineCollection(list(ways.stop_lines), linewidths=2.6 * scale, zorder=2)
+    ax.add_collection(lights)
+    cars = ax.scatter([], [], s=7 * scale**2, c=[], cmap="cividis", vmin=0, vmax=30, zorder=3, linewidths=0)
+    heading = ax.set_title(" ", fontsize=8, loc="left")
+    ax.margins(0.01)
+    ax.autoscale()
+    place, v, section, present, signals = (
+        np.asarray(x) for x in (states.place, states.speed, states.section, states.cars, states.signals)
+    )
+    so_far = np.cumsum(np.asarray(episode.reward, float))
+
+    def draw(t: int) -> None:
+        there = np.arange(place.shape[1])[:, None] < present[t]
+        cars.set_offsets(ways.where(section[t], place[t])[there])
+        cars.set_array(v[t][there])
+        lights.set_color(SIGNAL_COLOURS[ways.signal_codes(signals[:, t])].tolist())
+        standing = int((v[t][there] <= STANDING).sum())
+        lost = f"{so_far[t]:.0f}".replace("-", "−")
+        heading.set_text(f"{title}, {t + 1} s: {there.sum()} cars, {standing} standing, return {lost}")
+
+    return draw
+
+
+def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) -> dict[str, Any]:
+    """Return episodes as JSON: the map, and for each second the positions and speeds of cars and the colours of lights.
+
+    - `scenes`: the results of `play`, by title.
+    """
+    ways = Ways(grid)
+    longest = float(np.linalg.norm(ways.streets[:, 1] - ways.streets[:, 0], axis=1).max())
+    unit = max(0.1, longest / 65_000)
+    return {
+        "streets": flipped(ways.streets),
+        "stop_lines": flipped(ways.stop_lines),
+        "start": flipped(ways.start),
+        "ahead": flipped(ways.ahead),
+        "unit": unit,
+        "speed_unit": SPEED_UNIT,
+        "scenes": [_encode_scene(ways, title, *scene, unit=unit) for title, scene in scenes.items()],
+    }
+
+
+def _encode_scene(ways: Ways, title: str, episode: TrafficEpisode, states: Lanes, *, unit: float) -> dict[str, Any]:
+    place, speed, section, present, signals = (
+        np.asarray(x) for x in (states.place, states.speed, states.section, states.cars, states.signals)
+    )
+    is_car = np.arange(place.shape[1])[:, None] < present[:, None, :]  # (T, slots, routes)
+    by_route = is_car.swapaxes(1, 2)
+    along = np.clip((SECTION * section + place) / unit, 0, 65_535).astype("<u2").swapaxes(1, 2)[by_route]
+    speeds = np.clip(np.round(speed / SPEED_UNIT), 0, 255).astype(np.uint8).swapaxes(1, 2)[by_route]
+    return {
+        "title": title,
+        "seconds": len(place),
+        "counts": packed(np.clip(present, 0, 65_535).astype("<u2")),
+        "along": packed(along),
+        "speeds": packed(speeds),
+        "lights": packed(np.stack([ways.signal_codes(signals[:, t]) for t in range(len(place))])),
+        "returns": np.round(np.cumsum(np.asarray(episode.reward, float)), 1).tolist(),
+    }

@@ -4,7 +4,7 @@ Rows are numbered from the south, columns from the west, and light k = r·C + c 
 column c. Cars go straight: each route is one row or column in one direction, and routes meet only at lights.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -102,26 +102,19 @@ class Grid:
     def _numbers(self, names: Iterable[str]) -> list[int]:
         return [self.number[name] for name in names]
 
+    def _at_lights(self, streets: Callable[[int, int], Iterable[str]]) -> np.ndarray:
+        return np.array([self._numbers(streets(r, c)) for r in range(self.rows) for c in range(self.columns)])
+
     @cached_property
     def incoming(self) -> np.ndarray:
         """The streets that lead to each light, from the west, south, east and north: indices of shape ``(n, 4)``."""
-        rows = [
-            self._numbers((f"bot{r}_{c}", f"right{r}_{c}", f"top{r}_{c + 1}", f"left{r + 1}_{c}"))
-            for r in range(self.rows)
-            for c in range(self.columns)
-        ]
-        return np.array(rows)
+        return self._at_lights(lambda r, c: (f"bot{r}_{c}", f"right{r}_{c}", f"top{r}_{c + 1}", f"left{r + 1}_{c}"))
 
     @cached_property
     def outgoing(self) -> np.ndarray:
         """The streets that lead away from each light, to the west, south, east and north: indices of shape ``(n,
         4)``."""
-        rows = [
-            self._numbers((f"top{r}_{c}", f"left{r}_{c}", f"bot{r}_{c + 1}", f"right{r + 1}_{c}"))
-            for r in range(self.rows)
-            for c in range(self.columns)
-        ]
-        return np.array(rows)
+        return self._at_lights(lambda r, c: (f"top{r}_{c}", f"left{r}_{c}", f"bot{r}_{c + 1}", f"right{r + 1}_{c}"))
 
     @cached_property
     def neighbours(self) -> np.ndarray:

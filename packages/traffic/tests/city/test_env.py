@@ -2,10 +2,12 @@
 
 import warnings
 from types import SimpleNamespace
+from xml.etree import ElementTree as Xml
 
 import numpy as np
 import pytest
 from factorax_traffic.city import CityEnv
+from factorax_traffic.city.env import write_programmes
 from gymnasium.utils.env_checker import check_env
 
 import factorax as fx
@@ -205,3 +207,16 @@ def test_as_a_pettingzoo_environment(network_files):
     _, rewards, *_ = view.step(dict.fromkeys(view.agents, 1))
     assert rewards.keys() == set(view.possible_agents)
     view.close()
+
+
+def test_actuated_programmes_vary_green_and_not_yellow(network_files, tmp_path):
+    write_programmes(network_files[0], "actuated", tmp_path / "a.xml", 3)
+    logics = Xml.parse(tmp_path / "a.xml").getroot().findall("tlLogic")
+    assert [logic.get("id") for logic in logics] == ["A0", "B0", "C0"]
+    assert {logic.get("type") for logic in logics} == {"actuated"}
+    for phase in logics[0].iter("phase"):
+        if "y" in phase.get("state"):
+            assert phase.get("duration") == "3"
+            assert phase.get("minDur") is None
+        else:
+            assert float(phase.get("minDur")) < float(phase.get("maxDur"))

@@ -2,11 +2,14 @@
 
 import gzip
 import os
+import random
 from pathlib import Path
 
 import pytest
-from factorax_traffic.sumo import OwnTrafficEnv
-from factorax_traffic.sumo.safe_xml import copy_checked, read_xml
+from factorax_traffic.city import CityEnv
+from factorax_traffic.city.demand import Demand
+from factorax_traffic.city.roads import Roads
+from factorax_traffic.sumo.safe_xml import copy_checked, parse, read_xml
 
 NET = '<net version="1.20"><edge id="a"><lane id="a_0" length="9"/></edge>{}</net>'
 ROUTES = '<routes><vType id="car">{}</vType><vehicle id="v" type="car" depart="0"/></routes>'
@@ -16,6 +19,10 @@ HARMLESS = {
         '<phase duration="3" state="G" name="x"/><condition id="c" value="1"/></tlLogic>',
         '<param key="origId" value="../../etc"/><roundabout nodes="a" edges="b"/>',
         '<location netOffset="0,0" convBoundary="0,0,1,1" origBoundary="0,0,1,1" projParameter="!"/>',
+        '<location projParameter="-"/><location projParameter="."/>',
+        '<location projParameter="+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"/>',
+        '<location projParameter="+proj=tmerc +lat_0=0 +lon_0=9 +k=1 +x_0=3.5e6 +towgs84=598.1,73.7,418.2 +no_defs "/>',
+        "<edge>" + "<lane/>" + " " * 3 * 2**20 + "</edge>",
     ],
     "routes": ['<param key="has.rerouting.device" value="true"/><param key="device.battery.capacity" value="1"/>'],
 }
@@ -39,6 +46,19 @@ HARMFUL = {
         '<edge id="b" outputFile="victim"/>',
         '<poly id="p" imgFile="victim"/>',
         '<x:edgeData xmlns:x="u" id="d" file="victim"/>',
+        '<location projParameter="+init=/victim:1"/>',
+        '<location projParameter="+init=epsg:4326"/>',
+        '<location projParameter="+proj=pipeline +step +proj=hgridshift +grids=/victim"/>',
+        '<location projParameter="+proj=utm +zone=32 +nadgrids=@null"/>',
+        '<location projParameter="+proj=utm +zone=32 +geoidgrids=victim.gtx"/>',
+        '<location projParameter="+proj=tinshift +file=victim.json"/>',
+        '<location projParameter="+proj=defmodel +model=victim.json"/>',
+        '<location projParameter="+ellps=../victim"/>',
+        '<location projParameter="+proj=utm\nvictim"/>',
+        '<location projParameter="EPSG:4326"/>',
+        '<location projParameter="/victim"/>',
+        '<location projParameter=""/>',
+        '<x:location xmlns:x="u" x:projParameter="/victim"/>',
     ],
     "routes": [
         '<param key="device.ssm.file" value="victim"/>',
@@ -81,6 +101,10 @@ def test_what_may_touch_other_files_is_refused(root, part, tmp_path):
         (gzip.compress(b"<net/>", mtime=0), "is compressed, want plain XML; unpack it"),
         (b"<net>" + b"<edge>" * 100 + b"</edge>" * 100 + b"</net>", "nested 32 deep"),
         (b"<additional/>", "got <additional>, want a SUMO file that begins with <net>"),
+        (b"<net>" + b"<edge " + b" ".join(b'a%d=""' % i for i in range(120_000)) + b"/></net>", "tag of more than"),
+        (b'<net a="' + b"x" * 2**21 + b'"/>', "tag of more than"),
+        (b"<net>" + b"".join(b'<edge a%d=""/>' % i for i in range(2000)) + b"</net>", "1000 different names"),
+        (b'<net version="1.2" x:y="z"/>', "unbound prefix"),
         (b"", "is not valid XML"),
         (b"\x00\xff", "is not valid XML"),
     ],
@@ -89,6 +113,15 @@ def test_other_tricks_are_refused(data, message, tmp_path):
     path = tmp_path / "a.net.xml"
     path.write_bytes(data)
     with pytest.raises(ValueError, match=message):
+        parse(path, "net")
+
+
+def test_attributes_are_counted_before_they_fill_the_memory(tmp_path, monkeypatch):
+    path = tmp_path / "a.net.xml"
+    path.write_text("<net>" + '<edge id="" from="" to=""/>' * 100 + "</net>")
+    assert read_xml(path, "net")
+    monkeypatch.setattr("factorax_traffic.sumo.safe_xml._MOST_ATTRIBUTES", 299)
+    with pytest.raises(ValueError, match="at most 299 attributes"):
         read_xml(path, "net")
 
 
@@ -126,7 +159,7 @@ def test_sumo_overwrites_no_file(part, network_files, tmp_path, monkeypatch):
     (tmp_path / "a.net.xml").write_text(net)
     (tmp_path / "a.rou.xml").write_text(routes)
     with pytest.raises(ValueError, match="which may make SUMO read or write other files"):
-        play(OwnTrafficEnv("a.net.xml", "a.rou.xml"))
+        play(CityEnv("a.net.xml", "a.rou.xml"))
     assert victim.read_text() == "all of it"
 
 
@@ -145,4 +178,33 @@ def test_names_that_sumo_would_take_apart(network_files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, source in zip(("${HOME}.net.xml", "a,b.rou.xml"), network_files, strict=True):
         (tmp_path / name).write_bytes(source.read_bytes())
-    play(OwnTrafficEnv("${HOME}.net.xml", "a,b.rou.xml"))
+    play(CityEnv("${HOME}.net.xml", "a,b.rou.xml"))
+
+
+TOWN = """<net version="1.20">
+    <edge id="a" from="x" to="y"><lane id="a_0" index="0" speed="13.9" length="90.5" shape="0,0 90,0"/></edge>
+    <edge id="b" from="y" to="z"><lane id="b_0" index="0" speed="13.9" length="90.5" shape="90,0 180,0"/></edge>
+    <tlLogic id="y" type="static" programID="0" offset="0"><phase duration="9" state="Gr"/>
+        <phase duration="9" state="rG"/></tlLogic>
+    <connection from="a" to="b" fromLane="0" toLane="0" via=":y_0_0" tl="y" linkIndex="0"/>
+</net>"""
+DEMAND = '<routes><route id="r" edges="a b"/><flow id="f" route="r" begin="0" end="9" period="3"/></routes>'
+JUNK = [b"0", b"9" * 30, b"\xff", b'"', b"<edge>", b"-", b"NaN", b"\x00" * 8, b" a=''"]
+
+
+@pytest.mark.parametrize("name", ["town.net.xml", "town.rou.xml"])
+def test_damaged_files_are_read_or_refused_with_a_value_error(name, tmp_path):
+    (tmp_path / "town.net.xml").write_text(TOWN)
+    (tmp_path / "town.rou.xml").write_text(DEMAND)
+    whole, refused = (tmp_path / name).read_bytes(), 0
+    for k in range(400):
+        rng, data = random.Random(f"{name} {k}"), bytearray(whole)
+        for _ in range(rng.choice([1, 1, 2, 8])):
+            at = rng.randrange(len(data))
+            data[at : at + rng.choice([0, 1, 1, 8])] = rng.choice(JUNK)
+        (tmp_path / name).write_bytes(data)
+        try:
+            Demand.read(tmp_path / "town.rou.xml", Roads.read(tmp_path / "town.net.xml"))
+        except ValueError as error:
+            refused += len(str(error)) > 0
+    assert 100 < refused < 400

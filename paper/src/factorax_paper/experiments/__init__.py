@@ -37,11 +37,15 @@ NAMES = (
 
 
 def find(name: str) -> "Experiment":
-    """Return the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module with the same name.
+    """Return the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module of the same
+    name.
 
     >>> find("search-rate").paper
     'Fig. 8'
     """
     if not isinstance(name, str) or name not in NAMES:
         raise ValueError(f"experiment: got {name!r}, want one of {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
-    return importlib.import_module("." + name.replace("-", "_"), __name__).EXPERIMENT
+    attribute = name.replace("-", "_")
+    if name in UAV:  # both are in one module
+        return getattr(importlib.import_module(".uav", __name__), attribute.upper())
+    return importlib.import_module("." + attribute, __name__).EXPERIMENT

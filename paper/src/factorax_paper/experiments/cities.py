@@ -20,7 +20,7 @@ from factorax.runs.statistics import normal_mean
 
 from ..harness import plots
 from ..harness.city_parts import GRIDLOCK, CityRun, check_installed, controllers_part, training_part
-from ..harness.claims import Claim, verdict
+from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part
 from ..harness.table import Table, from_rows, where
@@ -201,7 +201,6 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         f"{s.seeds} seeds, {', '.join(map(str, s.episodes))} episodes of training, {s.evaluations} evaluations of "
         f"{s.played} episodes after the last ones, on {s.evaluation_seeds} seeds in turn"
     )
-    common: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
     differing = [
         f"{city} {name}={value}" for city, own in s.own.items() if city in s.cities for name, value in own.items()
     ]
@@ -225,7 +224,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 verdict=verdict(*reached),
                 chosen_by=chosen,
                 would_settle="a training without gridlock, or more episodes, on the cities that miss it",
-                **common,
+                **OURS,
             )
         )
     compared = {city: e["near less global"] for city, e in rows.items() if "near less global" in e and LIGHTS[city] > 1}
@@ -238,7 +237,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 verdict=verdict(*[d["high"] is not None and d["high"] < 0 for d in compared.values()]),
                 chosen_by=f"{chosen}; the settings were tuned with near streets",
                 would_settle="more seeds where the interval contains 0",
-                **common,
+                **OURS,
             )
         )
     if s.transfer:
@@ -252,7 +251,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 verdict=verdict(*[seed < fixed for seed in moved["seeds"]]),
                 chosen_by=chosen,
                 would_settle="more seeds, which would say how often a policy fails",
-                **common,
+                **OURS,
             )
         )
     return made
@@ -305,8 +304,8 @@ def print_table(summary: dict[str, Any]) -> rich.table.Table:
     return table
 
 
-EXPERIMENT = Experiment(
-    name="cities",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Traffic lights of four networks of RESCO in SUMO: near streets, the global reward, controllers",
     paper="Beyond the paper",
     budgets={
@@ -315,10 +314,5 @@ EXPERIMENT = Experiment(
         ),
         "paper": Settings(),
     },
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
     table=print_table,
 )

@@ -122,11 +122,8 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         case, steps = CASES[name], round(CASES[name].steps * settings.share)
         for method, colour in zip(case.methods, plots.PALETTE, strict=False):
             group = trainings.group(where(table, method=f"{name}, {method}"), method)
-            points = [iqm(column) for column in group.returns.T]
             label = " → ".join(map(_shown, case.networks)) if method == CURRICULUM else _shown(method)
-            ax.plot(group.steps, [p.mean for p in points], color=colour, label=label)
-            low, high = [p.low for p in points], [p.high for p in points]
-            ax.fill_between(group.steps, low, high, color=colour, alpha=0.15, linewidth=0)
+            trainings.plot_returns(ax, group.steps, group.returns, color=colour, label=label)
         for i in range(1, len(case.networks)):
             ax.axvline(steps * i / len(case.networks), color="#777777", linestyle=":", linewidth=1)
         ax.set(title=name, xlabel="steps of all environments", ylabel="return of an episode")
@@ -202,14 +199,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return rows
 
 
-EXPERIMENT = Experiment(
-    name="curriculum",
+parts = trainings.trainings(plan)
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Networks of increasing connectedness in turn, compared with each network alone",
     paper="Sec. 4.1",
     budgets={"quick": Settings(("parcels",), seeds=5, share=0.5), "paper": Settings()},
-    parts=trainings.trainings(plan),
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

@@ -1,9 +1,8 @@
 """Discovery by intervention: exact recovery of known networks."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -18,9 +17,9 @@ from factorax.problems import Problem, Step, chain
 from factorax.structure import InfluenceNetwork, gallery
 
 from ..harness import plots
-from ..harness.claims import Claim, verdict
+from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.table import Table, from_rows
 
 
@@ -80,21 +79,18 @@ def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Problem], int, in
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each problem."""
+    return [Part(name, h * t, partial(_discover, seed, make, h, t)) for name, (make, h, t) in _cases(settings).items()]
 
-    def part(make: Callable[[], Problem], name: str, horizon: int, trials: int) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            with jax.enable_x64(True):  # the effect of a car on the one behind is so small that 32 bits round it away
-                problem = make()
-                result = intervene(problem, horizon=horizon, trials=trials, one_step=horizon < 100, seed=seed)
-            truth, edges = problem.network.to_dense(), result.found()
-            at_once = result.also["one-step"].found().sum() if result.also else -1
-            counts = [truth.sum(), (edges & truth).sum(), (edges & ~truth).sum(), at_once, result.steps]
-            apart = trials if not truth.all() else 1  # if all pairs have an edge, one episode is enough
-            return {"counts": np.array([*counts, apart * (len(truth) + 1) * horizon])}
 
-        return Part(name, horizon * trials, compute)
-
-    return [part(make, name, h, t) for name, (make, h, t) in _cases(settings).items()]
+def _discover(seed: int, make: Callable[[], Problem], horizon: int, trials: int, progress: Progress) -> Arrays:
+    with jax.enable_x64(True):  # the effect of a car on the one behind is so small that 32 bits round it away
+        problem = make()
+        result = intervene(problem, horizon=horizon, trials=trials, one_step=horizon < 100, seed=seed)
+    truth, edges = problem.network.to_dense(), result.found()
+    at_once = result.also["one-step"].found().sum() if result.also else -1
+    counts = [truth.sum(), (edges & truth).sum(), (edges & ~truth).sum(), at_once, result.steps]
+    apart = trials if not truth.all() else 1  # if all pairs have an edge, one episode is enough
+    return {"counts": np.array([*counts, apart * (len(truth) + 1) * horizon])}
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -144,12 +140,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         )
         return Claim(
             claim=text,
-            where="not in the paper",
-            paper="–",
+            **OURS,
             ours=counts,
             verdict=verdict(*tests),
             note=note,
-            source="ours",
             chosen_by=(
                 f"us: the problems and {settings.trials} trials per pair (traffic: {settings.traffic_trials}); a "
                 "problem passes only if all of its edges and no others are found"
@@ -185,14 +179,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return claims
 
 
-EXPERIMENT = Experiment(
-    name="discover-exact",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Networks recovered by intervention: those of the paper, delayed chains, traffic lights",
     paper="–",
     budgets={"quick": Settings(traffic_trials=20), "paper": Settings()},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

@@ -5,10 +5,9 @@ network that follows from its description (`factorax_paper.ev2gym`). Interventio
 the model's network would be an error of the model's network or of the interventions.
 """
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,9 @@ from factorax.integrations import rddl
 
 from .. import ev2gym
 from ..harness import plots
-from ..harness.claims import Claim, verdict
+from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.table import Table, from_rows, where
 
 COLOURS = {"in neither": "#FFFFFF", "in both": "#0072B2", "in the model, not found": "#E69F00",
@@ -68,21 +67,21 @@ def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Any], int, int]]:
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each problem."""
+    return [
+        Part(name, float(h * t), partial(_discover, seed, make, h, t))
+        for name, (make, h, t) in _cases(settings).items()
+    ]
 
-    def part(name: str, make: Callable[[], Any], horizon: int, trials: int) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            env = make()
-            result = intervene(lambda: env, horizon=horizon, trials=trials, one_step=False, seed=seed)
-            return {
-                "model": env.network.to_dense() > 0,
-                "found": result.found(),
-                "samples": result.samples,
-                "steps": np.array(result.steps),
-            }
 
-        return Part(name, float(horizon * trials), compute)
-
-    return [part(name, *case) for name, case in _cases(settings).items()]
+def _discover(seed: int, make: Callable[[], Any], horizon: int, trials: int, progress: Progress) -> Arrays:
+    env = make()
+    result = intervene(lambda: env, horizon=horizon, trials=trials, one_step=False, seed=seed)
+    return {
+        "model": env.network.to_dense() > 0,
+        "found": result.found(),
+        "samples": result.samples,
+        "steps": np.array(result.steps),
+    }
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -145,8 +144,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Return the claims: no edge outside the model, and the fraction of its edges that is found."""
-    head: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
-    head["chosen_by"] = (
+    chosen = (
         f"us: the instances, {settings.trials} trials per pair in episodes of {settings.horizon} steps (UAV) and "
         f"{settings.days} days (EV2Gym), drawn at random"
     )
@@ -159,18 +157,20 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return [
         Claim(
             claim="On third-party problems, interventions find no edge outside the network read from the model.",
-            **head,
+            **OURS,
             ours=f"edges outside the network: {outside}",
             verdict=verdict(*(row["outside"] == 0 for row in summary.values())),
+            chosen_by=chosen,
             would_settle="Checking the edges outside by hand: either the model's network or the intervention is wrong.",
             note="Networks of returns, open loop. For every pair without an edge, the action was changed in at least "
             f"{least} replays.",
         ),
         Claim(
             claim="On third-party problems, interventions find every edge of the network read from the model.",
-            **head,
+            **OURS,
             ours=f"found: {shares}",
             verdict=verdict(*(row["found"] == row["edges"] for row in summary.values())),
+            chosen_by=chosen,
             would_settle=(
                 "Days on which the missing edges act, from a directed search or from more days: one changed target "
                 "proves an edge."
@@ -181,15 +181,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="discover-others",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Networks of UAV and EV2Gym found by intervention, compared with those read from the models",
     paper="–",
     budgets={"quick": Settings(instances=("2", "3"), horizon=10, trials=5, days=0), "paper": Settings()},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
     alone=True,  # EV2Gym seeds the generators of the whole process
 )

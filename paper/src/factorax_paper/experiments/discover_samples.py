@@ -1,11 +1,9 @@
 """Discovery from data: precision and recall of tests and models, by number of samples."""
 
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +15,10 @@ from factorax.problems import draw_centre, search_bandit
 from factorax.runs.statistics import Interval
 
 from ..harness import plots
-from ..harness.claims import Claim, verdict
+from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.statistics import binomial_share
-from ..harness.sweep import Stopped
 from ..harness.table import Table, from_rows, where
 
 METHODS = ("score", "dependence", "predictive, low", "predictive, high", "gated")
@@ -79,47 +76,38 @@ def _methods(settings: Settings, n: int, repeat: int = 0) -> tuple[str, ...]:
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each dimension and coupling, and one without any edge."""
+    with_edges = [
+        Part(f"n={n}, k={coupling}", float(n), partial(_with_edges, settings, seed, n, coupling))
+        for n, coupling in product(settings.dimensions, COUPLINGS)
+    ]
+    return with_edges + [Part(f"k={kind}", 100.0, partial(_without_edges, settings, seed, kind)) for kind in NULLS]
 
-    def part(n: int, coupling: str) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            rows = []
-            for r, (s, samples) in product(range(settings.repeats), enumerate(settings.samples)):
-                if stop.is_set():
-                    raise Stopped
-                bandit = search_bandit(draw_centre(n, [seed, r]), k=_coupled(n, coupling), penalty=0.01)
-                batch, truth = (
-                    collect(bandit, samples=samples, seed=1000 * seed + 10 * r + s),
-                    bandit.network.to_dense(),
-                )
-                for method in _methods(settings, n, r):
-                    started = time.perf_counter()
-                    edges = _judge(method, batch)
-                    seconds = time.perf_counter() - started
-                    hits, shared = (edges & truth).sum(), edges[: _coupled(n, coupling), -1].mean()
-                    precision, recall = hits / max(edges.sum(), 1) if edges.any() else 1.0, hits / truth.sum()
-                    rows.append([r, samples, METHODS.index(method), precision, recall, shared, seconds])
-                tick((r * len(settings.samples) + s + 1) / settings.repeats / len(settings.samples))
-            return {"rows": np.array(rows, float)}
 
-        return Part(f"n={n}, k={coupling}", float(n), compute)
+def _with_edges(settings: Settings, seed: int, n: int, coupling: str, progress: Progress) -> Arrays:
+    rows = []
+    for r, (s, samples) in product(range(settings.repeats), enumerate(settings.samples)):
+        bandit = search_bandit(draw_centre(n, [seed, r]), k=_coupled(n, coupling), penalty=0.01)
+        batch, truth = collect(bandit, samples=samples, seed=1000 * seed + 10 * r + s), bandit.network.to_dense()
+        for method in _methods(settings, n, r):
+            started = time.perf_counter()
+            edges = _judge(method, batch)
+            seconds = time.perf_counter() - started
+            hits, shared = (edges & truth).sum(), edges[: _coupled(n, coupling), -1].mean()
+            precision, recall = hits / max(edges.sum(), 1) if edges.any() else 1.0, hits / truth.sum()
+            rows.append([r, samples, METHODS.index(method), precision, recall, shared, seconds])
+        progress.tick((r * len(settings.samples) + s + 1) / settings.repeats / len(settings.samples))
+    return {"rows": np.array(rows, float)}
 
-    def nulls(kind: str) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            rows = []
-            for r in range(settings.nulls):
-                if stop.is_set():
-                    raise Stopped
-                batch = null_batch(kind, settings.null_samples, [seed, 7, r])
-                for method in _null_methods(settings, kind, r):
-                    hit = float(_judge(method, batch).any())
-                    rows.append([r, settings.null_samples, METHODS.index(method), hit, 0, 0, 0])
-                tick((r + 1) / settings.nulls)
-            return {"rows": np.array(rows, float)}
 
-        return Part(f"k={kind}", 100.0, compute)
-
-    parts_with_edges = [part(n, coupling) for n, coupling in product(settings.dimensions, COUPLINGS)]
-    return [*parts_with_edges, *map(nulls, NULLS)]
+def _without_edges(settings: Settings, seed: int, kind: str, progress: Progress) -> Arrays:
+    rows = []
+    for r in range(settings.nulls):
+        batch = null_batch(kind, settings.null_samples, [seed, 7, r])
+        for method in _null_methods(settings, kind, r):
+            hit = float(_judge(method, batch).any())
+            rows.append([r, settings.null_samples, METHODS.index(method), hit, 0, 0, 0])
+        progress.tick((r + 1) / settings.nulls)
+    return {"rows": np.array(rows, float)}
 
 
 def null_batch(kind: str, samples: int, seed: list[int]) -> Batch:
@@ -240,7 +228,6 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     of_small = [c for c in summary["cells"] if c["n"] == min(settings.dimensions)]
     min_precision = {m: min(c["precision"] for c in of_small if c["method"] == m) for m in methods}
     least = ", ".join(f"{m} {value:.2f}" for m, value in min_precision.items())
-    head: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
     found_all = verdict(*(c["recall"] > 0.99 and c["precision"] >= 0.94 for c in last if c["method"] == "dependence"))
     keeps = verdict(
         min_precision["dependence"] > 0.9,
@@ -250,7 +237,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return [
         Claim(
             claim=f"If no edge exists, a test at level 5 % reports one in at most 5 % of {settings.nulls:,} data sets.",
-            **head,
+            **OURS,
             ours=f"fraction of data sets with a false edge, with exact 95 % intervals (Clopper–Pearson): {false_edges}",
             verdict=verdict(*kept),
             note="A test passes if its exact interval does not lie above 5 % and ends below 6.25 %: no sample shows "
@@ -266,7 +253,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 f"On the coupled search bandit, the dependence test finds all edges with {most:,} samples, and 95 % "
                 "of the edges it finds are true."
             ),
-            **head,
+            **OURS,
             ours=f"recall {of('dependence', 'recall')}; precision {of('dependence', 'precision')}",
             verdict=found_all,
             chosen_by=f"we chose the numbers of samples up to {most:,}, and the limits of 0.99 and 0.94",
@@ -282,7 +269,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 "On the same data, a test keeps its precision at every sample size; prediction with a hand-set "
                 "threshold loses precision or misses weak edges."
             ),
-            **head,
+            **OURS,
             ours=(
                 f"n = {min(settings.dimensions)}, lowest precision over sample sizes: {least}; with {most:,} samples: "
                 f"{both}"
@@ -299,8 +286,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="discover-samples",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Precision and recall of tests on data by number of samples; false discoveries; models for comparison",
     paper="–",
     budgets={
@@ -309,10 +296,5 @@ EXPERIMENT = Experiment(
         ),
         "paper": Settings(),
     },
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
     alone=True,
 )

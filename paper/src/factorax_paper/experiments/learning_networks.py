@@ -4,9 +4,9 @@ There are four problems: switches with few samples per rollout, parcels that pay
 an RDDL model. All methods of a problem have the same settings and a critic of each target.
 """
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from factorax.problems.registry import find_problem
 from factorax.runs.statistics import Interval, iqm
 
 from ..harness import plots, trainings
-from ..harness.claims import Claim, verdict
+from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.table import Table, where
 from ..harness.trainings import Training, train
 
@@ -140,19 +140,17 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return the parts; each discovers its network first, if necessary."""
+    return [
+        Part(training.name, training.steps * training.seeds, partial(_train, training, seed))
+        for training in plan(settings, seed)
+    ]
 
-    def part(training: Training) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            folder = checkpoint.parent.parent / "runs"
-            folder.mkdir(exist_ok=True)
-            arguments = training.arguments
-            if arguments[-1] == FOUND:
-                arguments = (*arguments[:-1], str(_found(training.method.split(",")[0], folder, seed)))
-            return trainings.run(replace(training, arguments=arguments), folder / training.name, tick, stop)
 
-        return Part(training.name, training.steps * training.seeds, compute)
-
-    return [part(training) for training in plan(settings, seed)]
+def _train(training: Training, seed: int, progress: Progress) -> Arrays:
+    *options, network = training.arguments
+    if network == FOUND:
+        network = str(_found(training.method.split(",")[0], progress.runs, seed))
+    return trainings.run(replace(training, arguments=(*options, network)), progress)
 
 
 def _found(name: str, folder: Path, seed: int) -> Path:
@@ -193,10 +191,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         for method in CASES[name].networks:
             colour = plots.PALETTE[METHODS.index(method)]
             group = trainings.group(where(table, method=f"{name}, {method}"), method)
-            points = [iqm(column) for column in group.returns.T]
-            (handles[method],) = ax.plot(group.steps, [p.mean for p in points], color=colour, label=method)
-            low, high = [p.low for p in points], [p.high for p in points]
-            ax.fill_between(group.steps, low, high, color=colour, alpha=0.15, linewidth=0)
+            handles[method] = trainings.plot_returns(ax, group.steps, group.returns, color=colour, label=method)
         lows = [np.quantile(where(table, method=f"{name}, {m}")["return"], 0.05) for m in CASES[name].networks]
         highs = [where(table, method=f"{name}, {m}")["return"].max() for m in CASES[name].networks]
         ax.set_ylim(min(lows), max(highs) + 0.05 * (max(highs) - min(lows)))
@@ -223,12 +218,11 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         return Interval(**rows[method][score]).low > Interval(**rows[than][score]).high
 
     note = f"{settings.seeds} seeds; interquartile means with 95 % intervals of the return over all of training."
-    head: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
+    head: dict[str, Any] = OURS | {"would_settle": "More seeds on the problems whose intervals overlap."}
     head["chosen_by"] = (
         f"us: the problems, their settings and numbers of steps, {settings.seeds} seeds, and that 95 % intervals must "
         "not overlap"
     )
-    head["would_settle"] = "More seeds on the problems whose intervals overlap."
     adaptive = (TRUE, ADAPTIVE, FROM_NEAR, NEAR, COMPLETE)
     lagged = {name: rows for name, rows in summary.items() if LAGGED in rows}
     rows_of_claims = [
@@ -282,14 +276,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return rows_of_claims
 
 
-EXPERIMENT = Experiment(
-    name="learning-networks",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Learning with a true, a lagged, a discovered, an adaptive, a near and a complete network",
     paper="Beyond the paper",
     budgets={"quick": Settings(("switches", "parcels"), seeds=3, share=0.5), "paper": Settings()},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

@@ -21,9 +21,9 @@ from factorax.problems import find_problem
 from factorax.runs.statistics import Interval, iqm, iqm_difference
 
 from ..harness import plots, trainings
-from ..harness.claims import Claim, verdict
+from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.market_runs import EPISODES, MarketRuns, command
+from ..harness.market_runs import EPISODES, MarketRuns
 from ..harness.market_runs import learned_quotes as learned_quotes
 from ..harness.parts import Arrays, Part
 from ..harness.table import Table, from_rows, where
@@ -110,7 +110,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
     def part(name: str, runs: MarketRuns) -> Part:
         file = name.replace(",", "").replace(" ", "-")
-        return Part(name, float(settings.updates), process(file, lambda out: command(runs, out)))
+        return Part(name, float(settings.updates), process(file, "market_runs", runs))
 
     return [part(name, runs) for name, runs in plan(settings, seed)]
 
@@ -197,11 +197,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         handles = []
         for i, (method, colour) in enumerate(zip(METHODS, plots.PALETTE, strict=False)):
             steps, percent = training(table, case, method)
-            points = [iqm(column) for column in percent.T]
-            handles += ax.plot(steps, [p.mean for p in points], color=colour, label=method)
-            ax.fill_between(
-                steps, [p.low for p in points], [p.high for p in points], color=colour, alpha=0.15, linewidth=0
-            )
+            handles.append(trainings.plot_returns(ax, steps, percent, color=colour, label=method))
             final = Interval(**summary[case.name][method]["final"])
             at = steps[-1] * (1.04 + 0.04 * i)
             bars = [[final.mean - final.low], [final.high - final.mean]]
@@ -246,25 +242,21 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         f"{_shown(name)}: " + ", ".join(f"{m} {rows[m]['rate']:g}" for m in ("minimum, diagonal", "joint"))
         for name, rows in summary.items()
     )
-    common: dict[str, Any] = {"chosen_by": chosen, "where": "not in the paper"}
+    common: dict[str, Any] = OURS | {"chosen_by": chosen}
     return [
         Claim(
             claim="With the minimum factorisation, PPO reaches 95 % of the optimal value of a market of any size.",
             **common,
-            paper="–",
             ours=f"percent of the optimum, {budget}: {said('final', 'singletons', 'minimum, diagonal')}",
             verdict=verdict(*near),
-            source="ours",
             would_settle="more steps where it falls short",
             note="Coupled assets are compared with a closed form, not the optimum, and do not count for the verdict.",
         ),
         Claim(
             claim="With ten assets or more, a joint policy ends below the minimum factorisation.",
             **common,
-            paper="–",
             ours=f"percent of the optimum, {budget}: {said('final', 'minimum, diagonal', 'joint')}",
             verdict=verdict(*joint),
-            source="ours",
             would_settle="more seeds where the interval of the lead contains 0",
             note=f"A lead counts if its interval is above 0. Policy networks and steps are the same. Every method has "
             f"the best of {len(settings.rates)} learning rates on each market, by {settings.tuning} seeds that are not "
@@ -274,10 +266,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         Claim(
             claim="A full covariance within the groups of the minimum factorisation learns faster than a diagonal one.",
             **common,
-            paper="–",
             ours=f"percent over all of training, {budget}: {said('training', 'minimum, diagonal', 'minimum, full')}",
             verdict=verdict(*full),
-            source="ours",
             would_settle="more seeds where the interval of the lead contains 0",
             note="The paper names pairs of prices as an example of grouped actions (4.2), and tries none. A lead "
             "counts if its whole interval is above 0. A covariance only changes how a policy explores.",
@@ -285,14 +275,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="market",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="A dealer's quotes as factors: singletons, pairs or one joint action, in percent of the optimum",
     paper="Sec. 4.2",
     budgets={"quick": Settings((1, 10), (), seeds=3, updates=200), "paper": Settings()},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

@@ -10,11 +10,9 @@ the distance they drift is the radius of the ball within which stochastic gradie
 (Sec. 5.2).
 """
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,7 +28,7 @@ from ..harness import plots
 from ..harness.bandit_engine import RATE, BanditLearner, BanditMethod
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.table import Table, from_rows, where
 
 METHODS = (BanditMethod("fpg"), BanditMethod("fpg", "b(s)"), BanditMethod("vpg", "b(s)"))
@@ -79,23 +77,23 @@ def predicted(method: BanditMethod, n: int, step_size: float) -> float:
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each method and dimension."""
+    return [
+        Part(f"{method.label} n={n}", float(n * settings.steps(n)), partial(_drift, settings, seed, method, n))
+        for method in METHODS
+        for n in settings.dimensions
+    ]
 
-    def part(method: BanditMethod, n: int) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            learner = BanditLearner(search_bandit, method)
-            centres = jnp.zeros((settings.seeds, n), jnp.float32)  # where every mean starts
-            keys = jax.random.key_data(jax.random.split(jax.random.key(seed), settings.seeds))
-            steps, sizes = settings.steps(n), jnp.asarray(settings.step_sizes, jnp.float32)
-            runs = learner.init(centres, len(sizes))
-            still = jax.jit(learner.advance, static_argnames="steps")(
-                runs, keys, centres, jnp.zeros_like(sizes), 0, steps=200
-            )[0]  # baselines learn first, as in the paper
-            _, gap, _ = jax.jit(learner.advance, static_argnames="steps")(still, keys, centres, sizes, 200, steps=steps)
-            return {"gap": np.asarray(gap, dtype=float)}
 
-        return Part(f"{method.label} n={n}", float(n * settings.steps(n)), compute)
-
-    return [part(method, n) for method in METHODS for n in settings.dimensions]
+def _drift(settings: Settings, seed: int, method: BanditMethod, n: int, progress: Progress) -> Arrays:
+    learner = BanditLearner(search_bandit, method)
+    centres = jnp.zeros((settings.seeds, n), jnp.float32)  # where every mean starts
+    keys = jax.random.key_data(jax.random.split(jax.random.key(seed), settings.seeds))
+    sizes = jnp.asarray(settings.step_sizes, jnp.float32)
+    advance = jax.jit(learner.advance, static_argnames="steps")
+    # Baselines learn first, as in the paper.
+    still, *_ = advance(learner.init(centres, len(sizes)), keys, centres, jnp.zeros_like(sizes), 0, steps=200)
+    _, gap, _ = advance(still, keys, centres, sizes, 200, steps=settings.steps(n))
+    return {"gap": np.asarray(gap, dtype=float)}
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -204,14 +202,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="noise-ball",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="The distance from the optimum that noise causes, by the variance of the gradient",
     paper="Sec. 5.2",
     budgets={"quick": Settings((10, 30), (0.1, 0.5), seeds=16), "paper": Settings()},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

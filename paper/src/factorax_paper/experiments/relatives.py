@@ -7,9 +7,6 @@ end of training is chosen, and its other seeds are reported. Scores are normalis
 untrained policies, 1 that of the best method. Aggregates are those of rliable (Agarwal et al., 2021).
 """
 
-import dataclasses
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +20,7 @@ from factorax.problems import find_problem
 from factorax.runs.statistics import Interval, iqm, iqm_difference
 
 from ..harness import plots
-from ..harness.claims import Claim
+from ..harness.claims import OURS, Claim
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part
 from ..harness.side_by_side import Grid
@@ -153,17 +150,11 @@ def _is_known(problem: str) -> bool:
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part, and one process, for each method of each problem."""
 
-    def part(name: str, grid: Grid) -> Part:
-        runs, title = len(grid.trials) * (grid.tuning + grid.seeds), f"{name}-{grid.method}"
-        described = json.dumps(dataclasses.asdict(grid))
-        module = "factorax_paper.harness.side_by_side"
-        return Part(
-            title,
-            grid.steps * runs,
-            process(title, lambda out: [sys.executable, "-m", module, described, str(out)]),
-        )
+    def part(title: str, grid: Grid) -> Part:
+        cost = grid.steps * len(grid.trials) * (grid.tuning + grid.seeds)
+        return Part(title, cost, process(title, "side_by_side", grid))
 
-    return [part(name, grid) for name, grid in plan(settings, seed)]
+    return [part(f"{name}-{grid.method}", grid) for name, grid in plan(settings, seed)]
 
 
 _COLUMNS = ("rate", "bonus", "seed", "score", "untrained", "seconds", "compiling")
@@ -288,11 +279,8 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Return the claims: factoring compared with each related method, per problem and over all problems."""
     rows, budget = [], f"{settings.seeds} seeds, {settings.trials} tuning trials of {settings.tuning} seeds per method"
-    head: dict[str, Any] = {
-        "where": "not in the paper",
-        "paper": "–",
-        "chosen_by": "we chose problems, budgets and the grid of trials, equal for all methods",
-        "source": "ours",
+    head: dict[str, Any] = OURS | {
+        "chosen_by": "we chose problems, budgets and the grid of trials, equal for all methods"
     }
     for p, methods in summary["problems"].items():
         leads = {m: Interval(**row["lead of factored"]) for m, row in methods.items() if m != FACTORED}
@@ -346,17 +334,12 @@ def _reason(problem: str, wins: Sequence[str], losses: Sequence[str]) -> str:
     return "" if wins else "With this budget, no related method is clearly different."
 
 
-EXPERIMENT = Experiment(
-    name="relatives",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Factored PPO, IPPO, MAPPO, COMA, difference rewards and PPO, with equal budgets and equal tuning",
     paper="Sec. 4, related estimators",
     budgets={
         "quick": Settings(("queues", "parcels"), seeds=5, tuning=2, rates=(1e-3, 3e-3), bonuses=(0.0,), share=0.3),
         "paper": Settings(),
     },
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

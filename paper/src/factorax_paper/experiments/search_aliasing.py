@@ -13,10 +13,10 @@ from ..harness import curves, plots
 from ..harness.bandit_engine import BanditMethod
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, sweeps
+from ..harness.parts import Arrays
 from ..harness.search_claims import SCALE, chosen, settled
 from ..harness.statistics import gamma_mean
-from ..harness.sweep import Job, Search
+from ..harness.sweep import Job, Search, sweeps
 from ..harness.table import Table, from_rows, where
 
 
@@ -132,14 +132,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return settled(rows)
 
 
-EXPERIMENT = Experiment(
-    name="search-aliasing",
+parts = sweeps(jobs)
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Squared error of the one action that is not part of the penalty",
     paper="Fig. 4b",
     budgets={"quick": Settings(steps=800_000, every=8000), "paper": Settings()},
-    parts=sweeps(jobs),
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

@@ -12,10 +12,10 @@ from ..harness import curves, plots
 from ..harness.bandit_engine import AS_PRINTED, METHODS, BanditMethod
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, sweeps
+from ..harness.parts import Arrays
 from ..harness.search_claims import DIVERGENCE, SCALE, chosen, settled
 from ..harness.statistics import gamma_mean
-from ..harness.sweep import Job, Search
+from ..harness.sweep import Job, Search, sweeps
 from ..harness.table import Table, from_rows, where
 
 
@@ -263,14 +263,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return settled(rows)
 
 
-EXPERIMENT = Experiment(
-    name="search-baselines",
+parts = sweeps(jobs)
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Learning curves of VPG and FPG with their baselines on the search bandit",
     paper="Fig. 4a",
     budgets={"quick": Settings(steps=20_000), "paper": Settings()},
-    parts=sweeps(jobs),
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

@@ -12,9 +12,9 @@ from ..harness import grids, plots
 from ..harness.bandit_engine import BanditMethod
 from ..harness.claims import Claim, Verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, sweeps
+from ..harness.parts import Arrays
 from ..harness.search_claims import GRID, SCALE, chosen, settled
-from ..harness.sweep import Job, Search
+from ..harness.sweep import Job, Search, sweeps
 from ..harness.table import Table, from_rows
 
 COUPLINGS = {"k = n": lambda n: n, "k = n/2": lambda n: n // 2}
@@ -152,17 +152,13 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return settled(rows)
 
 
-EXPERIMENT = Experiment(
-    name="search-discrepancy",
+parts = sweeps(jobs)
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Ratio of FPG's to VPG's mean gap with coupled actions, over dimensions and step sizes",
     paper="Fig. 9",
     budgets={
         "quick": Settings((2, 10, 100), (0.001, 0.01, 0.1, 1.0), seeds=8, steps=20_000, every=1000),
         "paper": Settings(),
     },
-    parts=sweeps(jobs),
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

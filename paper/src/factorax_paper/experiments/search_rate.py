@@ -11,9 +11,9 @@ from factorax.runs.statistics import Interval
 from ..harness import grids, plots
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, sweeps
+from ..harness.parts import Arrays
 from ..harness.search_claims import GRID, SCALE, chosen, settled
-from ..harness.sweep import Job
+from ..harness.sweep import Job, sweeps
 from ..harness.table import Table
 
 FAR = 0.5  # far fewer steps: less than half
@@ -148,8 +148,9 @@ def _at_best(settings: Settings, best: list[dict[str, Any]], paper: str) -> list
     ]
 
 
-EXPERIMENT = Experiment(
-    name="search-rate",
+parts = sweeps(jobs)
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Steps to reach a gap of 0.1 over dimensions and step sizes",
     paper="Fig. 8",
     budgets={
@@ -158,9 +159,4 @@ EXPERIMENT = Experiment(
         ),
         "paper": Settings(),
     },
-    parts=sweeps(jobs),
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

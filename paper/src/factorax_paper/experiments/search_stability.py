@@ -9,8 +9,9 @@ from ..harness import grids, plots
 from ..harness.ball import radius
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, sweeps
+from ..harness.parts import Arrays
 from ..harness.search_claims import DIVERGENCE, GRID, SCALE, chosen, settled
+from ..harness.sweep import sweeps
 from ..harness.table import Table
 
 BEGINNING = 2.5  # the expected gap of μ = 0: that of |c|, c uniform on (−5, 5)
@@ -170,14 +171,10 @@ def _ball(settings: Settings, cells: dict[str, list[dict[str, Any]]]) -> list[Cl
 
 
 QUICK = Settings(dimensions=(1, 10, 100), step_sizes=(0.001, 0.01, 0.1, 1.0), seeds=8, steps=20_000, every=1000)
-EXPERIMENT = Experiment(
-    name="search-stability",
+parts = sweeps(jobs)
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Mean optimality gap over dimensions and step sizes",
     paper="Fig. 7",
     budgets={"quick": QUICK, "paper": Settings()},
-    parts=sweeps(jobs),
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

@@ -5,11 +5,8 @@ The policy is N(Θ s, I), s ~ N(0, I), and π*(s) = W s, so that all states shar
 """
 
 import functools
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -29,9 +26,8 @@ from ..harness.bandit_engine import DIVERGED, BanditMethod
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.noise import gaussian_pair
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress, Stopped
 from ..harness.search_claims import DIVERGENCE, SCALE, chosen, settled
-from ..harness.sweep import Stopped
 from ..harness.table import Table, from_rows
 from ..search_with_states import draw_targets
 
@@ -78,16 +74,7 @@ def advance(
     return jax.lax.scan(two_steps, theta, start // 2 + jnp.arange(steps // 2))[0]
 
 
-def _learn(
-    settings: Settings,
-    method: BanditMethod,
-    norm: Literal[1, 2],
-    seed: int,
-    *,
-    checkpoint: Path,
-    tick: Callable[[float], Any],
-    stop: threading.Event,
-) -> Arrays:
+def _learn(settings: Settings, method: BanditMethod, norm: Literal[1, 2], seed: int, progress: Progress) -> Arrays:
     """Return the mean error of each seed and step size, ``(S, G)``; infinite for runs that diverged.
 
     When stopped, the state is written to the checkpoint, and a further call continues from there.
@@ -97,8 +84,8 @@ def _learn(
     targets = np.stack([draw_targets(settings.n, settings.features, [seed, r]) for r in range(S)]).astype(np.float32)
     keys = np.array([[seed, r] for r in range(S)], np.uint32)
     first, theta, sound = 0, np.zeros((S, G, *targets.shape[1:]), np.float32), np.ones((S, G), bool)
-    if checkpoint.exists():
-        with np.load(checkpoint, allow_pickle=False) as stored:
+    if progress.checkpoint.exists():
+        with np.load(progress.checkpoint, allow_pickle=False) as stored:
             first, theta, sound = int(stored["first"]), stored["theta"], stored["sound"]
     options = {"estimator": method.estimator, "norm": norm, "steps": settings.every}
     errors = np.zeros((S, G), np.float32)
@@ -107,10 +94,10 @@ def _learn(
             theta[r] = advance(theta[r], keys[r], targets[r], np.where(sound[r], sizes, 0), start, **options)
             errors[r] = mean_error(theta[r], targets[r])
         sound &= errors <= DIVERGED  # false for NaN too
-        tick((start + settings.every) / settings.steps)
-        if stop.is_set():
+        progress.report((start + settings.every) / settings.steps)
+        if progress.stop.is_set():
             state = {"first": start + settings.every, "theta": theta, "sound": sound}
-            write_whole(checkpoint, lambda file, state=state: np.savez(file, allow_pickle=False, **state))
+            write_whole(progress.checkpoint, lambda file, state=state: np.savez(file, allow_pickle=False, **state))
             raise Stopped
     errors = np.stack([mean_error(theta[r], targets[r]) for r in range(S)])
     return {"gap": np.where(sound, errors, np.inf)}
@@ -124,14 +111,10 @@ def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each norm and estimator."""
     if settings.every < 2 or settings.every % 2 or settings.steps % settings.every:
         raise ValueError(f"every: got {settings.every} of {settings.steps} steps, want an even divisor")
-
-    def part(norm: Literal[1, 2], method: BanditMethod) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            return _learn(settings, method, norm, seed, checkpoint=checkpoint, tick=tick, stop=stop)
-
-        return Part(f"{method.label} p={norm}", 1.0, compute)
-
-    return [part(norm, method) for norm, method in _keys()]
+    return [
+        Part(f"{method.label} p={norm}", 1.0, functools.partial(_learn, settings, method, norm, seed))
+        for norm, method in _keys()
+    ]
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -228,14 +211,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return settled(rows)
 
 
-EXPERIMENT = Experiment(
-    name="search-states",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="VPG and FPG on the search bandit with states, for two norms of the cost",
     paper="App. D (MDPs)",
     budgets={"quick": Settings(n=20, seeds=4, steps=10_000, every=1000), "paper": Settings()},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

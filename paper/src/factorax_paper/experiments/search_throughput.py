@@ -1,11 +1,9 @@
 """Table 1: iterations per second of VPG and FPG with their baselines, one run at a time."""
 
 import functools
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,10 +21,9 @@ from ..harness.bandit_engine import METHODS, BanditLearner
 from ..harness.claims import Claim, Verdict, above, verdict
 from ..harness.experiment import Experiment
 from ..harness.noise import gaussian_pair
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.search_claims import chosen, settled
 from ..harness.statistics import gamma_mean
-from ..harness.sweep import Stopped
 from ..harness.table import Table, from_rows, where
 
 PAPER = {"VPG": 10534, "VPG b(s)": 9885, "VPG b(s,a)": 80, "FPG": 9950, "FPG b(s)": 9670}
@@ -88,32 +85,22 @@ def _naive(centre: jax.Array, key: jax.Array, step_size: float, steps: int) -> j
     return jax.lax.scan(pair, (jnp.zeros(n), jnp.zeros(n)), jnp.arange(steps // 2))[0][0]
 
 
-def _measure(settings: Settings, seed: int, replicate: int, stop: threading.Event) -> Arrays:
+def _measure(settings: Settings, seed: int, replicate: int, progress: Progress) -> Arrays:
     """Return iterations per second of each method, measured in turn so that noise affects all of them equally."""
     rates = []
-    for label in LABELS:
+    for i, label in enumerate(LABELS, 1):
         function, steps = _learner(settings, label, seed, replicate)
         jax.block_until_ready(function())  # compiles, the first time
         started = time.perf_counter()
         jax.block_until_ready(function())
         rates.append(steps / (time.perf_counter() - started))
-        if stop.is_set():
-            raise Stopped
+        progress.tick(i / len(LABELS))
     return {"rate": np.array(rates)}
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each seed."""
-
-    def part(replicate: int) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            result = _measure(settings, seed, replicate, stop)
-            tick(1.0)
-            return result
-
-        return Part(f"seed {replicate}", 1.0, compute)
-
-    return [part(replicate) for replicate in range(settings.seeds)]
+    return [Part(f"seed {r}", 1.0, functools.partial(_measure, settings, seed, r)) for r in range(settings.seeds)]
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -239,16 +226,11 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return settled(rows)
 
 
-EXPERIMENT = Experiment(
-    name="search-throughput",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Iterations per second of VPG and FPG with their baselines",
     paper="Table 1",
     budgets={"quick": Settings(steps=20_000), "paper": Settings()},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
     table=table_of,
     alone=True,
 )

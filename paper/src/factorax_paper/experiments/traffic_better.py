@@ -10,6 +10,7 @@ Ablations change one setting each, with near streets on the first grid.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from matplotlib.figure import Figure
 from factorax.runs.statistics import Interval, iqm, iqm_difference, probability_of_improvement
 
 from ..harness import sumo_scores, trainings
-from ..harness.claims import Claim, Verdict, above, verdict
+from ..harness.claims import OURS, Claim, Verdict, above, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.table import Table, where
 from ..harness.traffic_panels import draw_panels
 from ..harness.trainings import Training, train
@@ -93,26 +94,21 @@ def plan(settings: Settings, seed: int) -> list[Training]:
     return runs + [one(s.grids[0], name, "--network", NETWORKS[NEAR], *ABLATIONS[name]) for name in s.ablations]
 
 
-def _parts(settings: Settings, seed: int) -> list[Part]:
-    return [*trainings.trainings(plan)(settings, seed), _controllers(settings)]
+def parts(settings: Settings, seed: int) -> list[Part]:
+    """Return the trainings, and one part for the controllers."""
+    return [*trainings.trainings(plan)(settings, seed), Part("controllers", 1, partial(_controllers, settings))]
 
 
-def _controllers(settings: Settings) -> Part:
+def _controllers(settings: Settings, progress: Progress) -> Arrays:
     """Measure the controllers in the lane simulator: returns ``(grids, controllers, episodes)``."""
 
-    def compute(checkpoint: Any, tick: Any, stop: Any) -> Arrays:
-        episodes = settings.episodes
-        returns = [[_lanes(name, grid, episodes) for name in CONTROLLERS] for grid in settings.grids]
-        return {"returns": np.array(returns)}
+    def returns(controller: str, grid: str) -> np.ndarray:
+        return controller_returns(controller, f"traffic:{grid}", episodes=settings.episodes)
 
-    return Part("controllers", 1, compute)
+    return {"returns": np.array([[returns(name, grid) for name in CONTROLLERS] for grid in settings.grids])}
 
 
-def _lanes(controller: str, grid: str, episodes: int) -> np.ndarray:
-    return controller_returns(controller, f"traffic:{grid}", episodes=episodes)
-
-
-def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
+def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
     """Return one row per run and point of its curve, and one per episode of a controller; missing SUMO scores are
     NaN."""
     *trained, reference = results
@@ -131,7 +127,7 @@ def _missing(settings: Settings, seed: int, table: Table, out: Path) -> list[Par
     return sumo_scores.missing_scores(table, runs, controllers, out=out, episodes=settings.episodes)
 
 
-def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
+def summarise(settings: Settings, table: Table) -> dict[str, Any]:
     """Return interquartile means over seeds with 95 % intervals, differences to near streets, and the parts of the
     gain.
 
@@ -190,7 +186,7 @@ def _share(interval: dict[str, Any]) -> str:
     return "{mean:.2f} [{low:.2f}, {high:.2f}]".format(**interval)
 
 
-def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
+def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Return the claims: comparisons with gap-out, the global reward and vanilla PPO, and the ablations."""
     grids, where_scored = summary["grids"], "in SUMO" if summary["simulator"] == "SUMO" else "in the lane simulator"
     note = f"{settings.seeds} seeds of {settings.steps:,} steps, most probable actions {where_scored}"
@@ -289,23 +285,21 @@ def _joined(verdicts: Sequence[Verdict]) -> Verdict:
 def _claim(claim: str, ours: str, result: Verdict, *, chosen: str, settle: str) -> Claim:
     return Claim(
         claim=claim,
-        where="not in the paper",
-        paper="–",
+        **OURS,
         ours=ours,
         verdict=result,
-        source="ours",
         chosen_by=chosen,
         would_settle=settle if result == "holds in part" else "",
     )
 
 
-def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     """Plot learning curves of each grid, final scores with intervals, and the ablations."""
     return draw_panels(table, summary, base=NEAR, seeds=settings.seeds)
 
 
-EXPERIMENT = Experiment(
-    name="traffic-better",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="The preset traffic-full on 3×3 and 2×6 lights, compared with the best controller in SUMO",
     paper="Beyond the paper",
     budgets={
@@ -319,10 +313,5 @@ EXPERIMENT = Experiment(
         ),
         "paper": Settings(),
     },
-    parts=_parts,
-    tabulate=_tabulate,
-    summarise=_summarise,
-    draw=_draw,
-    claims=_claims,
     missing=_missing,
 )

@@ -64,7 +64,7 @@ def _measured(out: Path) -> Arrays:
     return {"rate": np.array([rate]), "peak": np.array([rows[-1].get("time/peak_gib", np.nan)])}
 
 
-def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
+def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
     """Return one row per run; returns are per light and episode."""
     names = [(size, method) for size in settings.sizes for method in NETWORKS for _ in range(settings.seeds)]
     lights = np.array([size**2 for size, _ in names])
@@ -90,7 +90,7 @@ def _last(returns: np.ndarray) -> float:
     return float(returns[-max(len(returns) // 10, 1) :].mean())
 
 
-def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
+def summarise(settings: Settings, table: Table) -> dict[str, Any]:
     """Return for each method and number of lights the median, minimum and maximum return over seeds, and the best
     times.
 
@@ -106,7 +106,8 @@ def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
     return summary
 
 
-def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+    """Plot return, time and memory by the number of lights."""
     figure, (left, middle, right) = plots.canvas(3, width=12, height=3.6)
     for (method, row), colour, mark in zip(summary.items(), plots.PALETTE, ("o-", "x--"), strict=False):
         left.plot(row["lights"], row["return"], mark, color=colour, label=method)
@@ -126,7 +127,8 @@ def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     return figure
 
 
-def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
+def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
+    """Return the claim: the gain grows with the number of lights."""
     near, everything = summary[NEAR], summary[ALL]
     gains = [a - b for a, b in zip(near["return"], everything["return"], strict=True)]
     apart = [a > b for a, b in zip(near["low"], everything["high"], strict=True)]
@@ -158,18 +160,14 @@ def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="traffic-city",
+parts = trainings.trainings(plan, _measured)
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Grids with increasing numbers of traffic lights, by what a light is credited with",
     paper="Beyond the paper",
     budgets={
         "quick": Settings(sizes=(3, 6), iterations=10, n_envs=4, seeds=1),
         "paper": Settings(sizes=(3, 10, 30, 100)),
     },
-    parts=trainings.trainings(plan, _measured),
-    tabulate=_tabulate,
-    summarise=_summarise,
-    draw=_draw,
-    claims=_claims,
     alone=True,
 )

@@ -6,12 +6,10 @@ n-levels of Fig. 5b use that figure's settings: γ = 0.999, Gaussian actions, th
 all streets, so only the complete network is unbiased there.
 """
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -24,9 +22,8 @@ from factorax.learning import Config, Learner
 
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.street_gradients import by_network, figures_of, jackknife, street_gradients
-from ..harness.sweep import Stopped
 from ..harness.table import Table, where
 
 STAGES = ("untrained", "trained")
@@ -108,43 +105,35 @@ class Settings:
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part per grid: train, and take batches before and after."""
-
-    def part(name: str) -> Part:
-        grid = GRIDS[name]
-
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            learner = learner_of(grid, settings)
-            state, update = learner.init(seed), eqx.filter_jit(learner.update)
-            measure = eqx.filter_jit(partial(street_gradients, learner))
-            problem = lanes(grid.rows, grid.columns, **grid.problem)
-            nets = [problem.influence(preset, **options) for preset, options in grid.networks.values()]
-            total, done = settings.iterations + 2 * settings.batches, 0
-            arrays = {}
-            for stage in STAGES:
-                batches = []
-                for i in range(settings.batches):
-                    _go_on(stop)
-                    batches.append(by_network(nets, np.asarray(measure(state, jax.random.key(1000 * (seed + 1) + i)))))
-                    done += 1
-                    tick(done / total)
-                figures = figures_of(np.array(batches), list(grid.networks).index(grid.exact))
-                arrays |= {f"{stage}/{name}": value for name, value in figures.items()}
-                if stage == STAGES[0]:
-                    for _ in range(settings.iterations):
-                        _go_on(stop)
-                        state, _ = update(state)
-                        done += 1
-                        tick(done / total)
-            return arrays
-
-        return Part(f"gradients {name}", grid.rows * grid.columns, compute)
-
-    return [part(name) for name in settings.grids]
+    grids = {name: GRIDS[name] for name in settings.grids}
+    return [
+        Part(f"gradients {name}", grid.rows * grid.columns, partial(_gradients, settings, seed, grid))
+        for name, grid in grids.items()
+    ]
 
 
-def _go_on(stop: threading.Event) -> None:
-    if stop.is_set():
-        raise Stopped
+def _gradients(settings: Settings, seed: int, grid: StudiedGrid, progress: Progress) -> Arrays:
+    learner = learner_of(grid, settings)
+    state, update = learner.init(seed), eqx.filter_jit(learner.update)
+    measure = eqx.filter_jit(partial(street_gradients, learner))
+    problem = lanes(grid.rows, grid.columns, **grid.problem)
+    nets = [problem.influence(preset, **options) for preset, options in grid.networks.values()]
+    total, done = settings.iterations + 2 * settings.batches, 0
+    arrays = {}
+    for stage in STAGES:
+        batches = []
+        for i in range(settings.batches):
+            batches.append(by_network(nets, np.asarray(measure(state, jax.random.key(1000 * (seed + 1) + i)))))
+            done += 1
+            progress.tick(done / total)
+        figures = figures_of(np.array(batches), list(grid.networks).index(grid.exact))
+        arrays |= {f"{stage}/{name}": value for name, value in figures.items()}
+        if stage == STAGES[0]:
+            for _ in range(settings.iterations):
+                state, _ = update(state)
+                done += 1
+                progress.tick(done / total)
+    return arrays
 
 
 def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
@@ -308,14 +297,9 @@ def _of_levels(settings: Settings, name: str, stages: dict[str, Any]) -> Claim:
     )
 
 
-EXPERIMENT = Experiment(
-    name="traffic-gradients",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="Bias and variance of a traffic light's gradient, by what it is credited with",
     paper="Sec. 5.2",
     budgets={"quick": Settings(("3x3",), n_envs=8, batches=10, iterations=15), "paper": Settings(batches=100)},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

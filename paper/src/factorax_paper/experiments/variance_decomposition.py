@@ -4,11 +4,9 @@ In the paper's two bandits each action has its own target, so the covariance tha
 bandit here is its search bandit with a penalty on all actions (Fig. 6), where it is not.
 """
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,8 +22,7 @@ from factorax.runs.statistics import normal_mean
 from ..harness import plots
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
-from ..harness.sweep import Stopped
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.table import Table, from_rows, where
 
 TERMS = ("quadratic", "linear", "covariance", "total")
@@ -103,9 +100,7 @@ def _gaussian(mu: jax.Array, obs: None, action: jax.Array) -> jax.Array:
     return jax.scipy.stats.norm.logpdf(action, mu, 1.0)
 
 
-def _sampled(
-    settings: Settings, name: str, n: int, seed: int, tick: Callable[[float], Any], stop: threading.Event
-) -> Arrays:
+def _sampled(settings: Settings, name: str, n: int, seed: int, progress: Progress) -> Arrays:
     """Return the terms by Monte Carlo, averaged over factors, ``(batches, 4)``."""
     bandit = _problem(name, n, seed)
     key = jax.random.fold_in(jax.random.key(seed), 2 * n + PROBLEMS.index(name))
@@ -124,22 +119,16 @@ def _sampled(
         )
         sampled = (report.quadratic, report.linear, report.covariance, report.delta)
         terms.append([float(np.mean(term.value)) for term in sampled])
-        tick((b + 1) / settings.batches)
-        if stop.is_set():
-            raise Stopped
+        progress.tick((b + 1) / settings.batches)
     return {"terms": np.array(terms)}
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each problem and dimension."""
-
-    def part(name: str, n: int) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            return _sampled(settings, name, n, seed, tick, stop)
-
-        return Part(f"{name} n={n}", float(n + 50), compute)
-
-    return [part(*key) for key in product(PROBLEMS, settings.dimensions)]
+    return [
+        Part(f"{name} n={n}", float(n + 50), partial(_sampled, settings, name, n, seed))
+        for name, n in product(PROBLEMS, settings.dimensions)
+    ]
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -292,14 +281,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return rows
 
 
-EXPERIMENT = Experiment(
-    name="variance-decomposition",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="The terms of the variance that factoring removes, by number of actions",
     paper="Fig. 3",
     budgets={"quick": Settings((2, 4, 16, 64), 20_000), "paper": Settings()},
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

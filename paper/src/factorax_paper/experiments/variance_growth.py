@@ -5,10 +5,8 @@ i + w − 1 (modulo n), each of which has a fraction 1/w of its term. With w = 1
 n the network is complete, and the factored gradient equals the vanilla one.
 """
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,7 @@ from factorax.structure import InfluenceNetwork
 from ..harness import plots
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
-from ..harness.parts import Arrays, Part
-from ..harness.sweep import Stopped
+from ..harness.parts import Arrays, Part, Progress
 from ..harness.table import Table, from_rows, where
 
 BASELINES = ("none", "b(s)")
@@ -105,20 +102,15 @@ def _sampled(c: np.ndarray, width: int, samples: int, rng: np.random.Generator) 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each network."""
+    return [Part(f"n={n} w={w}", float(n + 100), partial(_batches, settings, seed, n, w)) for n, w in settings.cells]
 
-    def part(n: int, width: int) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            c, rng, values = draw_centre(n, [seed, 0]), np.random.default_rng([seed, n, width]), []
-            for b in range(settings.batches):
-                values.append(_sampled(c, width, settings.samples // settings.batches, rng))
-                tick((b + 1) / settings.batches)
-                if stop.is_set():
-                    raise Stopped
-            return {"values": np.array(values)}
 
-        return Part(f"n={n} w={width}", float(n + 100), compute)
-
-    return [part(*cell) for cell in settings.cells]
+def _batches(settings: Settings, seed: int, n: int, width: int, progress: Progress) -> Arrays:
+    c, rng, values = draw_centre(n, [seed, 0]), np.random.default_rng([seed, n, width]), []
+    for b in range(settings.batches):
+        values.append(_sampled(c, width, settings.samples // settings.batches, rng))
+        progress.tick((b + 1) / settings.batches)
+    return {"values": np.array(values)}
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -264,17 +256,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    name="variance-growth",
+EXPERIMENT = Experiment.of(
+    __name__,
     title="The variance of the gradient by number of actions and density of the network",
     paper="Abstract, Secs. 4.1 and 4.2",
     budgets={
         "quick": Settings((10, 30, 100, 300, 1000), 2_000, dense_n=100, widths=(1, 3, 10, 30, 90, 100)),
         "paper": Settings(),
     },
-    parts=parts,
-    tabulate=tabulate,
-    summarise=summarise,
-    draw=draw,
-    claims=claims,
 )

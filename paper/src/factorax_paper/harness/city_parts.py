@@ -2,7 +2,6 @@
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -15,7 +14,7 @@ from factorax_traffic.city.resco import resco_files
 from factorax._files import MIB, read_json
 
 from .city_training import GRIDLOCK as GRIDLOCK
-from .parts import Arrays, Part
+from .parts import Arrays, Part, Progress
 from .trainings import run_process
 
 SECONDS = {"cologne1": 1.2, "cologne3": 1.7, "cologne8": 1.9, "grid4x4": 3.0}
@@ -81,9 +80,9 @@ def training_part(run: CityRun) -> Part:
     """Return the part that trains; its results are delays of training episodes, of the last evaluations, and in the
     other city."""
 
-    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-        out = checkpoint.parent.parent / "runs" / run.name
-        _process("city_training", run.name, run.arguments, out, stop, lambda: tick(_episodes(out) / run.episodes))
+    def compute(progress: Progress) -> Arrays:
+        out = progress.runs / run.name
+        _process("city_training", run.arguments, out, progress, lambda: _episodes(out) / run.episodes)
         result = read_json(out / "result.json", 64 * MIB)
         final = [row for row in result["evaluated"] if row["final"]]
         return {
@@ -100,23 +99,20 @@ def training_part(run: CityRun) -> Part:
 def controllers_part(city: str, names: Sequence[str], seeds: int, horizon: int) -> Part:
     """Return the part that runs the controllers; its result is delays ``(controllers, seeds)``."""
 
-    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-        out = checkpoint.parent.parent / "runs" / f"{city}-controllers"
+    def compute(progress: Progress) -> Arrays:
+        out = progress.runs / f"{city}-controllers"
         arguments = ["--city", city, "--seeds", str(seeds), "--first-seed", str(FIRST_SEED), "--names", *names]
         arguments += ["--environment", json.dumps({"horizon": horizon})]
-        _process("city_controllers", out.name, arguments, out, stop, lambda: None)
+        _process("city_controllers", arguments, out, progress, lambda: 0.0)
         result = read_json(out / "result.json", MIB)
         return {"delays": np.array([result[name]["delays"] for name in names], float)}
 
     return Part(f"{city}-controllers", len(names) * seeds, compute)
 
 
-def _process(
-    module: str, name: str, arguments: list[str], out: Path, stop: threading.Event, look: Callable[[], Any]
-) -> None:
-    out.parent.mkdir(exist_ok=True)
+def _process(module: str, arguments: list[str], out: Path, progress: Progress, done: Callable[[], float]) -> None:
     command = [sys.executable, "-m", f"{__package__}.{module}", *arguments, "--out", str(out)]
-    run_process(name, command, out.parent / f"{name}.log", stop=stop, look=look, variables={"JAX_PLATFORMS": "cpu"})
+    run_process(out.parent / f"{out.name}.log", command, progress, done, variables={"JAX_PLATFORMS": "cpu"})
 
 
 def _episodes(out: Path) -> int:

@@ -81,6 +81,10 @@ def by_source(claims: Iterable[Claim]) -> dict[Source, list[Claim]]:
     return {source: [claim for claim in claims if claim.source == source] for source in HEADINGS}
 
 
+OURS: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
+"""Fields of a claim of ours that the paper does not make."""
+
+
 def published() -> list[Claim]:
     """Return the claims table that ships with the library: mathematics, and experiments with the paper's budget."""
     files = resources.files(__package__ or "").joinpath("published").iterdir()

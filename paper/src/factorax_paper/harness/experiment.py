@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,13 @@ class Experiment:
     """Maps (S, seed, data, folder) to parts that measure values missing in the data, as far as this machine can. Their
     results replace values of the data: ``"rows"`` contains row indices, and each other array the new values of a column
     in these rows."""
+
+    @classmethod
+    def of(cls, module: str, **fields: Any) -> "Experiment":
+        """Return the experiment of a module, with its name and its functions ``parts``, ``tabulate``, …"""
+        functions = vars(sys.modules[module])
+        steps = {step: functions[step] for step in ("parts", "tabulate", "summarise", "draw", "claims")}
+        return cls(name=module.rpartition(".")[2].replace("_", "-"), **steps | fields)
 
 
 def reproduce(

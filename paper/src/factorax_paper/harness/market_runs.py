@@ -6,7 +6,6 @@ Every learning rate is tried with the same seeds, which are not reported. The re
 whose final quotes have the highest value.
 """
 
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -135,12 +134,6 @@ def main(arguments: list[str]) -> None:
     runs = MarketRuns(**described | {"rates": tuple(described["rates"])})
     result = train(runs)
     write_whole(Path(arguments[1]), lambda file: np.savez(file, allow_pickle=False, **result))
-
-
-def command(runs: MarketRuns, out: Path) -> list[str]:
-    """Return the command that trains these runs and writes them to a file."""
-    module = "factorax_paper.harness.market_runs"
-    return [sys.executable, "-m", module, json.dumps(dataclasses.asdict(runs)), str(out)]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,35 @@ from rich.console import Console
 from factorax._files import write_whole
 from factorax._progress import progress_bar
 
-from .sweep import Job, run
-
 Arrays = dict[str, np.ndarray]
+
+
+class Stopped(Exception):
+    """Raised by a part that is asked to stop, after it has written its checkpoint."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a part tells how far it is, and learns that it must stop."""
+
+    checkpoint: Path
+    """A file for the state of a part that is stopped."""
+    report: Callable[[float], Any] = lambda done: None
+    """Called with the fraction done."""
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def tick(self, done: float) -> None:
+        """Report the fraction done; raise `Stopped` if the part must stop."""
+        self.report(done)
+        if self.stop.is_set():
+            raise Stopped
+
+    @property
+    def runs(self) -> Path:
+        """The folder ``runs`` of the experiment, for the files of processes."""
+        folder = self.checkpoint.parent.parent / "runs"
+        folder.mkdir(exist_ok=True)
+        return folder
 
 
 @dataclass(frozen=True)
@@ -25,20 +51,7 @@ class Part:
     name: str
     cost: float
     """Relative amount of work, in any unit, for the progress bar."""
-    compute: Callable[[Path, Callable[[float], Any], threading.Event], Arrays]
-    """A function of a checkpoint file, a callback for the fraction done, and a stop event."""
-
-
-def sweeps(jobs: Callable[[Any], Sequence[Job]]) -> Callable[[Any, int], list[Part]]:
-    """Return the function ``parts`` of an experiment: maps (settings, seed) to one part per job."""
-
-    def part(job: Job, seed: int) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            return run(job, seed, checkpoint=checkpoint, tick=tick, stop=stop)
-
-        return Part(job.name, job.cost, compute)
-
-    return lambda settings, seed: [part(job, seed) for job in jobs(settings)]
+    compute: Callable[[Progress], Arrays]
 
 
 def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Console, title: str) -> list[Arrays]:
@@ -62,7 +75,7 @@ def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Con
                 last = fraction
 
             checkpoint = path.with_suffix(".partial.npz")
-            result = part.compute(checkpoint, tick, stop)
+            result = part.compute(Progress(checkpoint, tick, stop))
             write_whole(path, lambda file: np.savez(file, allow_pickle=False, **result))
             checkpoint.unlink(missing_ok=True)
             if not console.is_terminal:

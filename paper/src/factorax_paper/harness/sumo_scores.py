@@ -6,11 +6,9 @@ all seeds of a training with ``python -m factorax_paper.harness.sumo_scores EPIS
 
 import json
 import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from factorax_traffic.controller_scores import controller_returns
@@ -20,7 +18,7 @@ from factorax.learning import FactoredPPO
 from factorax.problems.registry import find_problem
 from factorax.runs.folder import read_config
 
-from .parts import Arrays, Part
+from .parts import Arrays, Part, Progress
 from .table import Table
 from .trainings import Training, run_process
 
@@ -67,11 +65,10 @@ def _part(
     """Return the part that fills in the rows of each policy or controller: the mean over episodes, or one row per
     episode."""
 
-    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-        log = checkpoint.parent / f"{name}.jsonl"
+    def compute(progress: Progress) -> Arrays:
+        log = progress.checkpoint.parent / f"{name}.jsonl"
         command = [sys.executable, "-m", __name__, str(episodes), *players]
-        look = lambda: tick(min(len(_scores(log)) / len(players), 1.0))  # noqa: E731
-        run_process(f"{name} in SUMO", command, log, stop=stop, look=look, variables=ON_CPU)
+        run_process(log, command, progress, lambda: min(len(_scores(log)) / len(players), 1.0), ON_CPU)
         values = [
             np.array(returns) if by_episode else np.full(len(of_player), np.mean(returns))
             for returns, of_player in zip(_scores(log), rows, strict=True)

@@ -2,10 +2,10 @@
 
 import dataclasses
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -17,6 +17,7 @@ from factorax._files import write_whole
 from factorax.problems import Bandit, draw_centre, search_bandit
 
 from .bandit_engine import BanditLearner, BanditMethod, Runs
+from .parts import Arrays, Part, Progress, Stopped
 
 PRETRAINING = 1000  # episodes in which a learnt baseline learns alone (App. D)
 _PRETRAINING_CLOCK = 2**30  # step at which its noise starts, so that all methods learn from the same noise afterwards
@@ -25,10 +26,6 @@ _SECONDS_BETWEEN_CHECKPOINTS = 5.0
 MEASURES: dict[str, Callable[[Bandit, Any], Any]] = {
     "last component": lambda bandit, mu: (mu[..., -1] - bandit.best[-1]) ** 2
 }
-
-
-class Stopped(Exception):
-    """Raised when a sweep is asked to stop; its progress is in the checkpoint."""
 
 
 class Family(Protocol):
@@ -115,14 +112,12 @@ class Job:
         return self.seeds * len(self.step_sizes) * self.steps * (self.problem.n + 30.0)
 
 
-def run(
-    job: Job,
-    seed: int,
-    *,
-    checkpoint: Path | None = None,
-    tick: Callable[[float], Any] = lambda done: None,
-    stop: threading.Event | None = None,
-) -> dict[str, np.ndarray]:
+def sweeps(jobs: Callable[[Any], Sequence[Job]]) -> Callable[[Any, int], list[Part]]:
+    """Return the function ``parts`` of an experiment: maps (settings, seed) to one part per job."""
+    return lambda settings, seed: [Part(job.name, job.cost, partial(run, job, seed)) for job in jobs(settings)]
+
+
+def run(job: Job, seed: int, progress: Progress | None = None) -> Arrays:
     """Run a job from its checkpoint, or from the start.
 
     Run r draws its centre and its noise from (`seed`, r): it is the same run in any job and any batch. Runs that have
@@ -131,9 +126,7 @@ def run(
     **Returns** arrays for T records, S seeds and G step sizes: ``step`` (T,); ``gap`` and ``measure`` (T, S, G),
     infinite after a run has diverged; ``reached`` (S, G), the step at which the tolerance was met, or −1.
 
-    - `checkpoint`: a file to continue from and to write to, every few seconds and when stopped.
-    - `tick`: called with the fraction done.
-    - `stop`: when set, the checkpoint is written and `Stopped` raised.
+    - `progress`: its checkpoint is continued from, and written every few seconds and when the run is stopped.
     """
     learner = BanditLearner(
         make=job.problem.make,
@@ -147,6 +140,7 @@ def run(
     advance = jax.jit(learner.advance, static_argnames="steps")
     identity = json.dumps({"job": dataclasses.asdict(job), "seed": seed})
 
+    checkpoint = progress.checkpoint if progress else None
     state = _load(checkpoint, identity)
     if state is None:
         runs = learner.init(centres, len(step_sizes))
@@ -173,14 +167,17 @@ def run(
                 "of the bandit to be the action that maximises the reward"
             )
         state = state.after(runs, np.asarray(gap), np.asarray(measure))
-        tick(state.done * job.every / job.steps)
-        stopping = stop is not None and stop.is_set()
+        stopping = False
+        if progress is not None:
+            progress.report(state.done * job.every / job.steps)
+            stopping = progress.stop.is_set()
         if checkpoint is not None and (stopping or time.monotonic() - written > _SECONDS_BETWEEN_CHECKPOINTS):
             state.save(checkpoint)
             written = time.monotonic()
         if stopping:
             raise Stopped
-    tick(1.0)
+    if progress is not None:
+        progress.report(1.0)
     gap, measure = state.records
     step = np.arange(job.every, job.steps + 1, job.every)
     return {"step": step, "gap": gap, "measure": measure, "reached": state.reached}

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from factorax.runs.statistics import Interval, iqm
+from factorax.runs.statistics import Interval
 
 from . import plots, trainings
 from .table import Table, where
@@ -39,10 +39,7 @@ def _curves(ax: Axes, table: Table, grid: str, entry: dict[str, Any]) -> None:
     for method, colour in zip(entry["methods"], plots.PALETTE, strict=False):
         name = f"{grid}, {method}"
         group = trainings.group(where(table, method=name), name)
-        points = [iqm(column) for column in group.returns.T]
-        ax.plot(group.steps / 1e6, [p.mean for p in points], color=colour, label=method)
-        low, high = [p.low for p in points], [p.high for p in points]
-        ax.fill_between(group.steps / 1e6, low, high, color=colour, alpha=0.2, linewidth=0)
+        trainings.plot_returns(ax, group.steps / 1e6, group.returns, alpha=0.2, color=colour, label=method)
     for (controller, value), style in zip(entry["controllers"].items(), ("--", ":", "-."), strict=True):
         ax.axhline(value, color="#777777", linestyle=style, linewidth=1, label=controller)
     ax.set(xlabel="steps of all environments, millions")

@@ -25,7 +25,7 @@ from factorax.runs.statistics import Interval, iqm
 from . import plots, sumo_scores, trainings
 from .claims import Claim
 from .experiment import Experiment
-from .parts import Arrays, Part
+from .parts import Arrays, Part, Progress
 from .table import Table, where
 from .trainings import Training, train
 
@@ -189,7 +189,7 @@ def experiment(
 def _controllers(rows: int, columns: int, episodes: int = 20) -> Part:
     """Measure the returns of the reference controllers for random first cars, ``(controllers, episodes)``."""
 
-    def compute(checkpoint: Any, tick: Any, stop: Any) -> Arrays:
+    def compute(progress: Progress) -> Arrays:
         simulator = LaneSimulator(Traffic(rows, columns))
         keys = jax.random.split(jax.random.key(0), episodes)
         returns = []
@@ -225,11 +225,7 @@ def curves(ax: Axes, table: Table, methods: tuple[str, ...]) -> None:
     """Plot learning curves: interquartile means over seeds with intervals."""
     for method, colour in zip(methods, plots.PALETTE, strict=False):
         group = trainings.group(where(table, method=method), method)
-        points = [iqm(column) for column in group.returns.T]
-        ax.plot(group.steps / 1e6, [p.mean for p in points], color=colour, label=method)
-        if len(group.returns) > 1:
-            low, high = [p.low for p in points], [p.high for p in points]
-            ax.fill_between(group.steps / 1e6, low, high, color=colour, alpha=0.2, linewidth=0)
+        trainings.plot_returns(ax, group.steps / 1e6, group.returns, alpha=0.2, color=colour, label=method)
     ax.set(xlabel="steps of all environments, millions", ylabel="return of an episode", title="while training")
 
 

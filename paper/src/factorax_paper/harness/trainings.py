@@ -1,11 +1,11 @@
 """Parts of experiments that train: each run is a process with its own run folder, so runs use all cores and can be
 resumed."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from factorax.learning.named_networks import folder_name
 from factorax.runs.compare import Group
 from factorax.runs.folder import read_metrics
 from factorax.runs.statistics import Interval, iqm, probability_of_improvement
 
-from .parts import Arrays, Part
-from .sweep import Stopped
+from .parts import Arrays, Part, Progress
 from .table import Table, where
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -96,22 +96,20 @@ def trainings(
     """
 
     def part(training: Training) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            out = checkpoint.parent.parent / "runs" / training.name
-            return run(training, out, tick, stop) | measured(out)
+        def compute(progress: Progress) -> Arrays:
+            return run(training, progress) | measured(progress.runs / training.name)
 
         return Part(training.name, training.steps * len(training.labels), compute)
 
     return lambda settings, seed: [part(training) for training in plan(settings, seed)]
 
 
-def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-    """Train into a folder, or resume the run there; return steps, returns and scores of every seed."""
-    out.parent.mkdir(exist_ok=True)
+def run(training: Training, progress: Progress) -> Arrays:
+    """Train into the folder of its name, or resume the run there; return steps, returns and scores of every seed."""
+    out = progress.runs / training.name
     folders = training.folders(out)
     command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]
-    log = out.parent / f"{training.name}.log"
-    run_process(training.name, command, log, stop=stop, look=lambda: tick(_done(training, folders)))
+    run_process(progress.runs / f"{training.name}.log", command, progress, lambda: _done(training, folders))
     results = [_result(folder) for folder in folders]
     shortest = min(len(result["steps"]) for result in results)
     together = {name: np.stack([r[name][:shortest] for r in results]) for name in ("steps", "returns")}
@@ -122,16 +120,18 @@ _SCORES = ("final", "sampled", "sumo", "variance_ratio")
 
 
 def run_process(
-    name: str,
-    command: list[str],
     log: Path,
-    *,
-    stop: threading.Event,
-    look: Callable[[], Any] = lambda: None,
+    command: list[str],
+    progress: Progress,
+    done: Callable[[], float],
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command until it ends or `stop` is set; call `look` in between. `variables`: additional environment
-    variables."""
+    """Run a command until it ends, or until the part must stop.
+
+    - `log`: a file for what the command prints.
+    - `done`: returns the fraction done.
+    - `variables`: additional environment variables.
+    """
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
     quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags}  # one core per run
     quiet |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # other processes may use the same GPU
@@ -142,36 +142,32 @@ def run_process(
     ):
         try:
             while process.poll() is None:
-                if stop.is_set():
-                    raise Stopped
-                look()
+                progress.tick(done())
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         finally:
             process.terminate()  # it writes its checkpoint on this signal
             process.wait()
     if process.returncode:
-        raise RuntimeError(f"{name}: ended with code {process.returncode}; {log} says why")
+        raise RuntimeError(f"{log.stem}: ended with code {process.returncode}; {log} says why")
 
 
-def process(
-    name: str, command: Callable[[Path], list[str]]
-) -> Callable[[Path, Callable[[float], Any], threading.Event], Arrays]:
-    """Return the function ``compute`` of a part: it runs a command, which prints fractions and writes an NPZ file.
+def process(name: str, module: str, work: Any) -> Callable[[Progress], Arrays]:
+    """Return the function ``compute`` of a part: it runs a module of the harness, which prints fractions and
+    writes an NPZ file.
 
     - `name`: name of its files in the folder ``runs`` of the experiment.
-    - `command`: a function from the output file to the arguments of the process.
+    - `work`: a dataclass that describes the work; the arguments of the module are its JSON and the output file.
     """
 
-    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-        folder = checkpoint.parent.parent / "runs"
-        folder.mkdir(exist_ok=True)
-        log, out = folder / f"{name}.log", folder / f"{name}.npz"
+    def compute(progress: Progress) -> Arrays:
+        log, out = progress.runs / f"{name}.log", progress.runs / f"{name}.npz"
 
-        def look() -> None:
+        def done() -> float:
             lines = log.read_text(encoding="utf-8").split() if log.exists() else []
-            tick(next((float(line) for line in reversed(lines) if line.startswith(("0.", "1."))), 0.0))
+            return next((float(line) for line in reversed(lines) if line.startswith(("0.", "1."))), 0.0)
 
-        run_process(name, command(out), log, stop=stop, look=look)
+        described = json.dumps(dataclasses.asdict(work))
+        run_process(log, [sys.executable, "-m", f"{__package__}.{module}", described, str(out)], progress, done)
         with out.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return dict(archive)
 
@@ -225,6 +221,16 @@ def group(rows: Table, name: str) -> Group:
     by_seed = [where(rows, seed=seed) for seed in np.unique(rows["seed"])]
     steps = min((r["steps"] for r in by_seed), key=len)
     return Group(name=name, steps=steps, returns=np.stack([np.interp(steps, r["steps"], r["return"]) for r in by_seed]))
+
+
+def plot_returns(ax: Axes, steps: np.ndarray, returns: np.ndarray, *, alpha: float = 0.15, **line: Any) -> Any:
+    """Plot interquartile means over seeds with their intervals, of returns ``(seeds, points)``; return the line."""
+    points = [iqm(column) for column in returns.T]
+    (drawn,) = ax.plot(steps, [p.mean for p in points], **line)
+    if len(returns) > 1:
+        low, high = [p.low for p in points], [p.high for p in points]
+        ax.fill_between(steps, low, high, color=line["color"], alpha=alpha, linewidth=0)
+    return drawn
 
 
 def finals(table: Table, method: str, score: Literal["final", "sampled", "sumo"] = "final") -> np.ndarray:

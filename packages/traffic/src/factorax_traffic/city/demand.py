@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from ..sumo.files import parse
+from ..sumo.safe_xml import parse
 from .roads import Roads
 
 _TRIPS = ("vehicle", "trip", "flow")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
+from xml.etree import ElementTree as Xml
 
 import gymnasium as gym
 import numpy as np
@@ -12,13 +13,12 @@ from factorax._temporary import TemporaryFolder
 from factorax.structure import BaseNetwork
 from factorax.structure.checks import as_network
 
-from ..sumo.safe_xml import copy_checked
+from ..sumo.safe_xml import copy_checked, parse
 from ..sumo.simulation import Simulation, SumoBackend
 from .demand import Demand
 from .detectors import STANDING, Cars, Detectors
 from .influence import influence
-from .phases import yellow_between
-from .programmes import write_programmes
+from .phases import is_green, yellow_between
 from .roads import Roads
 from .turns import TurnDetectors, Turns
 from .views import PhaseView
@@ -29,6 +29,9 @@ LARGEST_ELAPSED = 120.0
 """Seconds in a phase at which observations saturate."""
 SLOW = 5.0
 """Speed in m/s below which a car does not leave a junction before crossing cars enter it."""
+
+LEAST_GREEN, MOST_GREEN = 5, 50
+"""Seconds of green of SUMO's actuated and delay-based lights: SUMO's own defaults when netconvert makes them."""
 
 
 class Score(NamedTuple):
@@ -119,13 +122,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.roads = Roads.read(net)
         self.demand = Demand.read(routes, self.roads)
         self.demand.check_window(begin, begin + horizon)
-        self.horizon, self.begin, self.interval, self.yellow, self.min_green = (
-            horizon,
-            begin,
-            interval,
-            yellow,
-            min_green,
-        )
+        self.horizon, self.begin, self.interval = horizon, begin, interval
+        self.yellow, self.min_green = yellow, min_green
         self.scale, self.programme, self.travel_time, self.trips = scale, programme, travel_time, trips
         self.targets: Targets = targets
         self.detectors = (TurnDetectors if turns else Detectors)(self.roads, reach, zones, extended)
@@ -394,3 +392,20 @@ def _check(**settings: Any) -> None:
     for name, kind in (("targets", Targets), ("programme", Programme)):
         if settings[name] not in get_args(kind):
             raise ValueError(f"{name}: got {settings[name]!r}, want one of {', '.join(get_args(kind))}")
+
+
+def write_programmes(net: Path, kind: Literal["actuated", "delay_based"], to: Path, yellow: int) -> None:
+    """Write the programmes of a network as actuated or delay-based programmes of SUMO, with `yellow` seconds of
+    yellow."""
+    additional = Xml.Element("additional")
+    for logic in parse(net, "net").iter("tlLogic"):
+        phases = [phase.get("state", "") for phase in logic.iter("phase")]
+        copy = Xml.SubElement(additional, "tlLogic", id=logic.get("id", ""), type=kind, programID="own", offset="0")
+        for state, phase in zip(phases, logic.iter("phase"), strict=True):
+            copied_phase = Xml.SubElement(copy, "phase", state=state, duration=phase.get("duration", "30"))
+            if is_green(state):
+                copied_phase.set("minDur", str(LEAST_GREEN))
+                copied_phase.set("maxDur", str(MOST_GREEN))
+            elif "y" in state.lower():
+                copied_phase.set("duration", str(yellow))
+    to.write_bytes(Xml.tostring(additional))

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Xml
 import numpy as np
 from scipy import sparse
 
-from ..sumo.files import parse
+from ..sumo.safe_xml import parse
 from .phases import green_phases
 
 VERSIONS = "1"

@@ -7,7 +7,6 @@ from factorax._lazy import lazy_imports
 with lazy_imports(__name__):
     from .env import TrafficEnv as TrafficEnv
     from .env import make_traffic as make_traffic
-    from .own import OwnTrafficEnv as OwnTrafficEnv
     from .simulation import SecondSimulation as SecondSimulation
     from .simulation import Simulation as Simulation
     from .simulation import version as version
