@@ -44,12 +44,13 @@ import os, signal, sys, time
 from pathlib import Path
 from factorax.runs.lock import held
 with held(Path(sys.argv[1])):
-    child = os.fork()
-    if not child:
+    parent = os.getpid()
+    if os.fork():
         time.sleep(60)
-        os._exit(0)
-    print(child, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
+    print(os.getpid(), flush=True)
+    os.kill(parent, signal.SIGKILL)
+    time.sleep(60)
+    os._exit(0)
 """
 
 
