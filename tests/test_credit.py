@@ -46,7 +46,6 @@ FORMS = {
     "identity + column": of_form(np.hstack([np.eye(5), np.ones((5, 1))]), forms.SelectPlusColumns),
     "identity + part of a column": of_form(np.hstack([np.eye(5), np.tri(5, 1, -2)]), forms.SelectPlusColumns),
     "permutation + columns": of_form(np.hstack([np.ones((4, 2)), np.eye(4)[[1, 0, 3, 2]]]), forms.SelectPlusColumns),
-    "all but one": of_form((1 - np.eye(500))[::-1], forms.AllButOne),
     "equal rows": of_form(by_blocks(12), forms.Grouped),
     "diagonals": of_form(fx.patterns.banded(64, 2).matrix, forms.Diagonals),
     "diagonals, broken": of_form(fx.patterns.k_hop(nx.grid_2d_graph(9, 8), 1).matrix, forms.Diagonals),
@@ -143,7 +142,7 @@ def test_credit_under_jit_vmap_and_grad(net):
     np.testing.assert_allclose(gradient, np.asarray(w, dtype=np.float64) @ net.to_dense(), atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["windows", "all but one", "diagonals", "identity + column", "sparse"])
+@pytest.mark.parametrize("name", ["windows", "diagonals", "identity + column", "sparse"])
 def test_a_target_that_a_factor_does_not_influence_never_touches_its_credit(name):
     """Not even by rounding: 1e9 beside 1e-3, in single precision."""
     net = FORMS[name]
@@ -171,13 +170,13 @@ def test_equal_networks_share_a_compiled_program():
     assert hash(fx.InfluenceNetwork.identity(3)) == hash(fx.InfluenceNetwork(np.eye(3)))
 
 
-def test_the_result_never_aliases_the_targets():
-    for net in FORMS.values():
-        psi = np.ones(net.shape[1])
-        out = fx.credit(net, psi)
-        if out.flags.writeable:
-            out -= 5.0
-        np.testing.assert_array_equal(psi, 1.0)
+@pytest.mark.parametrize("name", FORMS)
+def test_the_result_can_be_written_to_and_shares_no_memory_with_the_targets(name):
+    psi = np.ones((2, FORMS[name].shape[1]))
+    out = fx.credit(FORMS[name], psi)
+    out[0] += 1
+    assert (out[0] == out[1] + 1).all()
+    np.testing.assert_array_equal(psi, 1.0)
 
 
 def test_weights_may_have_batch_axes():
@@ -193,10 +192,10 @@ def test_integers_and_lists_become_floats():
     assert fx.credit(net, jnp.array([True, False])).dtype == jnp.float32
 
 
-def test_complete_network_of_a_billion_actions_takes_no_memory():
-    net = fx.InfluenceNetwork.complete(10**9, 3)
+def test_credit_of_ten_million_actions_needs_no_matrix():
+    net = fx.InfluenceNetwork.complete(10**7, 3)
     out = fx.credit(net, np.array([1.0, 2.0, 3.0]))
-    assert out.shape == (10**9,)
+    assert out.shape == (10**7,)
     assert out[123] == 6.0
 
 

@@ -24,7 +24,6 @@ from ._checks import real_array, shown
 from .structure import forms
 from .structure.base_network import BaseNetwork
 from .structure.checks import HINT, network_of
-from .structure.curriculum import Curriculum
 from .structure.k_array import KArray
 from .structure.lagged import LaggedNetwork
 from .structure.network import InfluenceNetwork
@@ -51,8 +50,8 @@ def credit(net: Any, psi: Any, weights: Any = None) -> Any:
 
     **Returns**
 
-    The credit of every factor, shape ``(..., n_actions)``, in the array library, dtype and device of `psi`. It may be a
-    read-only view: copy it before writing to it.
+    The credit of every factor, shape ``(..., n_actions)``, in the array library, dtype and device of `psi`, and no view
+    of it.
 
     >>> net = InfluenceNetwork([[1, 1], [0, 1]])
     >>> credit(net, np.array([10.0, 1.0]))
@@ -100,7 +99,7 @@ def _(net: BaseNetwork) -> Callable[[Any, Any], Any]:
 
 
 @_application.register
-def _(net: NetworkSchedule | Curriculum) -> Callable[[Any, Any], Any]:
+def _(net: NetworkSchedule) -> Callable[[Any, Any], Any]:
     raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; take a point of it with .at(step)")
 
 
@@ -193,7 +192,11 @@ def _apply(form: Any, x: Any, xp: Any) -> Any:
 
 @_apply.register
 def _(form: forms.Ones, x: Any, xp: Any) -> Any:
-    return xp.broadcast_to(xp.sum(x, axis=-1, keepdims=True), (*x.shape[:-1], form.n_rows))
+    total, shape = xp.sum(x, axis=-1, keepdims=True), (*x.shape[:-1], form.n_rows)
+    if is_numpy_array(x):
+        return np.full(shape, total, x.dtype)  # callers may write to it, unlike to a broadcast array
+    total = xp.broadcast_to(total, shape)
+    return total if is_jax_array(x) else total + 0
 
 
 @_apply.register
@@ -209,12 +212,6 @@ def _(form: forms.SelectPlusColumns, x: Any, xp: Any) -> Any:
         value = x[..., column : column + 1]
         out = out + (value if rows is None else value * _constant(form, column, rows, x, x.dtype))
     return out
-
-
-@_apply.register
-def _(form: forms.AllButOne, x: Any, xp: Any) -> Any:
-    before = xp.cumulative_sum(x, axis=-1, include_initial=True)[..., :-1]
-    return _take(form, "missing", form.missing, before + _after(x, xp)[..., 1:])
 
 
 @_apply.register

@@ -58,7 +58,8 @@ class ActionSpace(Product):
                 case spaces.Box():
                     if not np.issubdtype(space.dtype, np.floating):
                         raise TypeError(
-                            f"action space{where}: got {space}, want floats; for integers use MultiDiscrete"
+                            f"action space{where}: got {space}, want floats; for integers use MultiDiscrete or, if "
+                            "there are many, a Box of floats that the environment rounds"
                         )
                     with np.errstate(over="ignore"):  # bounds in float64 may be infinite in float32
                         bounds = space.low.ravel().astype(np.float32), space.high.ravel().astype(np.float32)

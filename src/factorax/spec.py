@@ -15,7 +15,7 @@ from ._checks import check_function, check_type, checked, real_array, shown
 from .distributions import Bounded
 from .observations import ObservationSpace
 from .problems.problem import Problem
-from .problems.vectors import OneOfMany, is_vector
+from .problems.vectors import OneOfMany, create, is_vector
 from .spaces import ActionMask, ActionSpace
 from .structure import BaseNetwork, InfluenceNetwork
 from .structure.checks import network_of
@@ -49,7 +49,9 @@ def opened(problem: Any) -> Iterator[Any]:
         yield problem
         return
     check_callable(problem)
-    env: Any = problem()
+    env: Any = create(problem)
+    if is_jax(env):
+        raise TypeError("problem: got a function that returns a Problem, want the Problem itself: call the function")
     if not hasattr(env, "action_space") or not hasattr(env, "observation_space"):
         raise TypeError(f"problem: got a function that returns {shown(env)}, want one that returns a gymnasium.Env")
     try:

@@ -25,15 +25,14 @@ def test_from_a_problem_to_files(factorax, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["score", "predictive", "gated"])
+@pytest.mark.parametrize("method", ["score", "gated"])
 def test_for_programs(method, factorax):
     arguments = ["discover", "contextual-bandit:2", "--method", method, "--samples", 2000, "--horizon", 1, "--json"]
     code, out, err = factorax(*arguments)
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert found["network"] == "one-step"
-    if method != "predictive":
-        assert {(edge["action"], edge["target"]) for edge in found["edges"]} == {("a1", "psi1"), ("a2", "psi2")}
+    assert {(edge["action"], edge["target"]) for edge in found["edges"]} == {("a1", "psi1"), ("a2", "psi2")}
 
 
 @pytest.mark.filterwarnings("ignore:problem. the random numbers of the simulator shift")

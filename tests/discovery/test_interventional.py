@@ -183,6 +183,84 @@ def test_a_simulator_that_does_not_repeat_itself_is_found_out():
         intervene(Forgetful, horizon=4)
 
 
+class Tanks(gym.Env):
+    """Two tanks that share nothing but the step of their integration, chosen by the faster outflow."""
+
+    observation_space = gym.spaces.Box(0, 10, (2,), np.float32)
+    action_space = gym.spaces.Box(0, 1, (2,), np.float32)
+    valve = 0.0
+    """How much of tank 1 flows into tank 2 if its valve is opened above 0.9."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.height = self.np_random.uniform(1, 3, 2)
+        return self.height.astype(np.float32), {}
+
+    def step(self, action):
+        left, out = 1.0, np.zeros(2)
+        while left > 1e-12:
+            flow = action * np.sqrt(np.maximum(self.height, 0))
+            dt = min(left, 1e-3 / max(flow.max(), 1e-3))
+            self.height = np.maximum(self.height - dt * flow + 0.3 * dt, 0)
+            out += dt * flow
+            left -= dt
+        self.height[1] += self.valve * (action[0] > 0.9)
+        psi = -np.abs(out - 0.5)
+        return self.height.astype(np.float32), float(psi.sum()), False, False, {"vector_reward": psi}
+
+
+@pytest.mark.parametrize("groups", [True, False])
+def test_rounding_of_a_common_time_step_is_not_an_edge(groups):
+    with pytest.warns(
+        fx.structure.StructureWarning,
+        match=r"of 2 pairs without an edge .*, 2 changed",
+    ):
+        found = intervene(Tanks, horizon=4, trials=8, groups=groups)
+    assert found.network() == found.also["one-step"].network() == fx.InfluenceNetwork.identity(2)
+    assert "2 changed the target by less than the tolerance" in str(found)
+    with pytest.warns(fx.structure.StructureWarning, match="2 of 4 edges change the target by less than 0.1%"):
+        every = intervene(Tanks, horizon=4, trials=8, groups=groups, tolerance=0)
+    assert every.found().all()
+    assert (every.relative[~np.eye(2, dtype=bool)] < 1e-3).all()
+
+
+@pytest.mark.filterwarnings("ignore::factorax.structure.StructureWarning")
+def test_a_rare_effect_is_found_among_rounding_errors():
+    class WithValve(Tanks):
+        valve = 0.5
+
+    network = intervene(WithValve, horizon=4, trials=20, one_step=False).network()
+    assert network.to_dense().tolist() == [[True, True], [False, True]]
+
+
+def test_weak_edges_are_found_where_streams_are_exact():
+    coupling = np.eye(6, dtype=np.float32) + 1e-5 * np.eye(6, k=1, dtype=np.float32)
+    problem = one_shot(fx.InfluenceNetwork(coupling > 0), lambda a, e: a @ coupling + e)
+    found = intervene(problem, horizon=1, trials=10)
+    assert found.network() == problem.network
+    assert "5 edges change the target by less than 0.1% of its spread" in str(found)
+    assert intervene(problem, horizon=1, trials=10, tolerance=1e-3).network() == fx.InfluenceNetwork.identity(6)
+
+
+def test_effects_relative_to_the_spread_do_not_depend_on_the_unit_of_a_target():
+    problem = one_shot(fx.InfluenceNetwork.complete(2, 2), lambda a, e: jnp.array([a.sum(), 1e4 * a.sum()]) + 0 * e)
+    found = intervene(problem, horizon=1, trials=10)
+    np.testing.assert_allclose(found.relative[:, 0], found.relative[:, 1], rtol=1e-3)
+    assert "effects relative to the spread of the target: median" in str(found)
+    assert found.network(n_samples=10**6).to_dense() == pytest.approx(1, abs=0.1)
+
+
+def test_open_loop_networks_say_that_reactions_are_missing():
+    def make(**options):
+        return intervene(chain(3, delay=1), horizon=4, trials=2, one_step=False, **options)
+
+    found, closed = make(), make(policy=lambda key, obs: jnp.zeros(3))
+    assert found.network().lacks_reactions
+    assert "policy=model" in str(found)
+    assert not closed.network().lacks_reactions
+    assert not intervene(contextual_bandit(2), horizon=1, trials=2).lacks_reactions  # there is no later action
+
+
 def test_numbers_that_are_none():
     def terms(a, e):
         return jnp.where(a[0] > 0.9, jnp.nan, a) + e
@@ -206,6 +284,7 @@ def test_targets_that_never_move_are_named():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"tolerance": -1}, "tolerance: got -1, want"),
         ({"horizon": 0}, "horizon: got 0, want a whole number from 1"),
         ({"trials": 0}, "trials: got 0, want a whole number from 1"),
     ],

@@ -11,27 +11,29 @@ def test_files_keep_everything(tmp_path):
     step = make_discovery("interventional", notes=("one",))
     whole = make_discovery(
         "interventional", also={"one-step": step}, steps=12, targets=("p", "q", "ψ"), effect_unit="x",
-        streams="shifted",
+        streams="shifted", relative=np.full((2, 3), 0.5), lacks_reactions=True,
     )  # fmt: skip
     whole.save(tmp_path / "found.safetensors")
     again = Discovery.load(tmp_path / "found.safetensors")
-    for name in ("method", "kind", "loop", "effect_unit", "notes", "steps", "streams", "actions", "targets"):
+    for name in (
+        "method",
+        "kind",
+        "loop",
+        "effect_unit",
+        "notes",
+        "steps",
+        "streams",
+        "lacks_reactions",
+        "actions",
+        "targets",
+    ):
         assert getattr(again, name) == getattr(whole, name)
     for name in ("effect", "p_value", "samples"):
         np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
         np.testing.assert_array_equal(getattr(again.also["one-step"], name), getattr(step, name))
+    np.testing.assert_array_equal(again.relative, whole.relative)
+    assert again.also["one-step"].relative is None
     assert again.also["one-step"].notes == ("one",)
-
-
-def test_files_of_earlier_versions_say_nothing_of_streams(tmp_path):
-    path = tmp_path / "found.safetensors"
-    make_discovery("interventional").save(path)
-    data = path.read_bytes()
-    field = b', \\"streams\\": null'
-    assert data.count(field) == 1
-    size = int.from_bytes(data[:8], "little") - len(field)
-    path.write_bytes(size.to_bytes(8, "little") + data[8:].replace(field, b""))
-    assert Discovery.load(path).streams is None
 
 
 def test_damaged_files_are_refused(tmp_path):

@@ -180,17 +180,10 @@ def bad(**changes):
     return type("Bad", (Walks,), changes)
 
 
-def short(self, seeds, cases):
-    return Walks.reset(self, seeds, cases)[:, :3]
-
-
 STEPS = {
     "rewards: got shape (4, 2), want (4, 3)": lambda self, a: (self.place, np.zeros((4, 2)), *np.zeros((2, 4), bool)),
-    "rewards: got shape (3, 4), want (4, 3)": lambda self, a: (self.place, np.zeros((3, 4)), *np.zeros((2, 4), bool)),
-    "observations: got shape (3, 4), want (4, 4)": lambda self, a: (np.zeros((3, 4)), a, *np.zeros((2, 4), bool)),
     "terminated: got 0.5, want 4 booleans": lambda self, a: (self.place, a, 0.5, np.zeros(4, bool)),
     "step: got 3 values, want only rewards (4, m), or (observations": lambda self, a: (a, a, a),
-    "rewards: got None, want real numbers": lambda self, a: None,
 }
 
 
@@ -199,20 +192,6 @@ def test_steps_that_return_something_else(message):
     model = FactoredPPO(fx.integrations.from_batched(bad(step=STEPS[message]), num_envs=4), **SETTINGS)
     with pytest.raises(ValueError, match=re.escape(f"environments 0 to 3 (Bad), step 1: {message}")):
         model.learn(32, progress_bar=False)
-
-
-def test_resets_that_return_something_else():
-    box = gym.spaces.Box(-9, 9, (4,), np.float32)
-    model = FactoredPPO(fx.integrations.from_batched(bad(reset=short, observation_space=box), num_envs=4), **SETTINGS)
-    message = r"observations of reset: got shape \(4, 3\), want \(4, 4\), one row for each of 4 cases"
-    with pytest.raises(ValueError, match=message):
-        model.learn(32, progress_bar=False)
-    together = bad(reset=lambda self, seeds: Walks.reset(self, seeds, np.arange(4)))
-    model = FactoredPPO(fx.integrations.from_batched(together, num_envs=4), **SETTINGS)
-    with pytest.raises(
-        ValueError, match=r"reset: has no argument cases, but \d of 4 cases ended .* reset\(seeds, cases\)"
-    ):
-        model.learn(96, progress_bar=False)
 
 
 def test_arguments_that_do_not_fit():
@@ -298,33 +277,3 @@ def test_observations_may_have_parts():
     assert (pairs[0][1] != pairs[1][1]).all()  # earlier observations are not overwritten
     model = FactoredPPO(make, **SETTINGS)
     assert rollout(model).obs.shape == (8, 4, 1 + 4 + 3)
-
-
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (np.zeros((4, 4)), "observations of reset: got an array .*, want a dict of arrays with 'side', 'where'"),
-        ({"side": 0}, "observations of reset: got a dict with 'side', want a dict of arrays with 'side', 'where'"),
-        (
-            {"side": np.zeros(4), "where": (np.zeros((4, 4)),)},
-            r"observations of reset\['where'\]: got .* want a tuple of 2 arrays",
-        ),
-        (
-            {"side": np.zeros(4), "where": (np.zeros((4, 3)), np.zeros((4, 3)))},
-            r"observations of reset\['where'\]\[0\]: got shape \(4, 3\), want \(4, 4\), one row for each of 4 cases",
-        ),
-    ],
-    ids=["array", "names", "tuple", "shape"],
-)
-def test_parts_that_do_not_fit(returned, message):
-    simulator = type("Bad", (Parts,), {"reset": lambda self, seeds, cases: returned})
-    with pytest.raises(ValueError, match=message):
-        fx.integrations.from_batched(simulator, num_envs=4)().reset(seed=0)
-
-
-def test_parts_need_a_space():
-    simulator = type("Bad", (Parts,), {"observation_space": None})
-    with pytest.raises(
-        ValueError, match=r"observations of reset: got a dict from Bad, want an array \(4, …\); or decl"
-    ):
-        fx.integrations.from_batched(simulator, num_envs=4)

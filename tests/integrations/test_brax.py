@@ -8,7 +8,6 @@ from integrations.jax_cases import TINY, keys_of, play, random_actions
 
 import factorax as fx
 from factorax.integrations import from_brax
-from factorax.problems.registry import find_problem
 
 pytestmark = [pytest.mark.jaxenvs, pytest.mark.filterwarnings("ignore")]
 envs = pytest.importorskip("brax.envs", reason="Brax is an extra: factorax[jax-envs]", exc_type=ImportError)
@@ -128,27 +127,3 @@ def test_terms_of_known_environments_add_up(name, monkeypatch):
     assert type(env).__name__ in brax._ADD_UP
     metrics = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).metrics
     assert _reward_terms.terms_add_up(env, [metric for metric in metrics if metric.startswith("reward")])
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: from_brax("Ant"), ValueError, "env: got 'Ant', .*; did you mean 'ant'"),
-        (lambda: find_problem("brax:"), ValueError, "problem: got 'brax:', want the name .*, as in brax:ant"),
-        (lambda: from_brax("ant", episode_length=0), ValueError, "episode_length: got 0, want"),
-        (lambda: from_brax("ant", terms="all"), ValueError, "terms: got 'all', want True or False, or None"),
-        (lambda: from_brax("inverted_pendulum", terms=True), ValueError, "terms: got True, but no metric"),
-        (lambda: from_brax("ant", backend="bullet"), ValueError, "settings: got .*bullet"),
-        (lambda: from_brax("ant", network=np.eye(8)), ValueError, "network: got shape .*want 8 × 4"),
-        (lambda: from_brax(3), TypeError, "env: got 3, want a Brax environment or its name"),
-        (lambda: from_brax(envs.create("reacher")), TypeError, "env: got an environment wrapped in AutoResetWrapper"),
-        (
-            lambda: from_brax(rewarded(jnp.add), backend="spring"),
-            TypeError,
-            "backend: got a setting with an environment object",
-        ),
-    ],
-)
-def test_bad_input(call, error, message):
-    with pytest.raises(error, match=message):
-        call()

@@ -8,7 +8,6 @@ from integrations.jax_cases import TINY, contains, keys_of, play, random_actions
 import factorax as fx
 from factorax.integrations import from_gymnax
 from factorax.learning.config import Config
-from factorax.problems.registry import find_problem
 from factorax.runs.seeds import train_seeds
 
 pytestmark = [pytest.mark.jaxenvs, pytest.mark.filterwarnings("ignore")]  # of their own they have many
@@ -111,21 +110,3 @@ def test_two_seeds_train_side_by_side(tmp_path):
     weights = [jax.tree.leaves(model.state.agent)[0] for model in models]
     assert not np.array_equal(*weights)
     assert fx.FactoredPPO.load(outs[1]).num_timesteps == 24  # its name leads to nothing outside
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: from_gymnax("CartPol-v1"), ValueError, "env: got 'CartPol-v1', .*; did you mean 'CartPole-v1'"),
-        (lambda: find_problem("gymnax:cartpole"), ValueError, "env: got 'cartpole', .*did you mean 'CartPole-v1'"),
-        (lambda: find_problem("gymnax:"), ValueError, "problem: got 'gymnax:', want the name of an environment, as in"),
-        (lambda: from_gymnax(CARTPOLE, gravty=3.0), TypeError, "gravty: no such option .*; did you mean gravity"),
-        (lambda: from_gymnax("DeepSea-bsuite", size="x"), ValueError, "settings: got .*size"),
-        (lambda: from_gymnax(3), TypeError, "env: got 3, which has no reset; want a Gymnax environment or its name"),
-        (lambda: from_gymnax(CARTPOLE, {"gravity": 3.0}), TypeError, "params: got .*, want the parameters"),
-    ],
-)
-def test_bad_input(call, error, message):
-    with pytest.raises(error, match=message):
-        call()

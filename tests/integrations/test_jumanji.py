@@ -9,7 +9,6 @@ from integrations.jax_cases import KEY, TINY, contains, keys_of, play, random_ac
 import factorax as fx
 from factorax.integrations import from_jumanji
 from factorax.learning import Config, Learner
-from factorax.problems.registry import find_problem
 from factorax.spec import Spec
 
 pytestmark = [pytest.mark.jaxenvs, pytest.mark.filterwarnings("ignore")]
@@ -145,26 +144,3 @@ def test_two_seeds_train_side_by_side():
     for a, b in zip(one, other, strict=True):  # a seed learns the same next to any other
         np.testing.assert_allclose(a[0], b[1], rtol=1e-5, atol=1e-7)
     assert any(not np.allclose(a[0], a[1], atol=1e-4) for a in one)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: from_jumanji("Snake-v0"), ValueError, "env: got 'Snake-v0', .*; did you mean 'Snake-v1'"),
-        (lambda: find_problem("jumanji:"), ValueError, "problem: got 'jumanji:', want the name of an environment"),
-        (lambda: from_jumanji("Snake-v1", rows=3), ValueError, "settings: got .*rows"),
-        (lambda: from_jumanji("Snake-v1", network=np.eye(2)), ValueError, "network: got shape .*want 1 × 1"),
-        (lambda: from_jumanji(counting(), rows=3), TypeError, "rows: got a setting with an environment object"),
-        (lambda: from_jumanji(3), TypeError, "env: got 3, want a Jumanji environment or its name"),
-        (lambda: from_jumanji(resetting()), TypeError, "env: got AutoResetWrapper, want it without"),
-    ],
-)
-def test_bad_input(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
-
-
-def resetting():
-    from jumanji.wrappers import AutoResetWrapper
-
-    return AutoResetWrapper(jumanji.make("Snake-v1"))

@@ -75,19 +75,3 @@ def test_nothing_is_downloaded_for_a_name(monkeypatch):
     monkeypatch.setattr(mjx_env, "MENAGERIE_PATH", mjx_env.ROOT_PATH / "nothing")
     with pytest.raises(ValueError, match=r"needs the models of MuJoCo Menagerie, .*; run mujoco_playground\.registry"):
         find_problem("playground:Go1JoystickFlatTerrain")
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: from_playground("CartpoleBalanc"), ValueError, "env: got .*; did you mean 'CartpoleBalance'"),
-        (lambda: find_problem("playground:cartpole"), ValueError, "env: got 'cartpole', want the name"),
-        (lambda: from_playground(CARTPOLE, episode_length=-1), ValueError, "episode_length: got -1, want"),
-        (lambda: from_playground(CARTPOLE, terms=1), ValueError, "terms: got 1, want True or False, or None"),
-        (lambda: from_playground(CARTPOLE, ctrl_dts=1.0), ValueError, "settings: got .*ctrl_dts"),
-        (lambda: from_playground(3), TypeError, "env: got 3, want a MuJoCo Playground environment or its name"),
-    ],
-)
-def test_bad_input(call, error, message):
-    with pytest.raises(error, match=message):
-        call()

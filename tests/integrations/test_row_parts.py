@@ -47,9 +47,3 @@ def test_nothing_and_functions():
 def test_what_is_not_there(reward, message):
     with pytest.raises(Misfit, match=message):
         read(reward)
-
-
-def test_what_is_no_place():
-    for reward in ("info:a,,b", "info:a,a", "profit", 3):
-        with pytest.raises(ValueError, match="reward: got"):
-            row_parts_of(reward)

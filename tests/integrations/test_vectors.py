@@ -1,6 +1,5 @@
 """`fx.wrap` of vector environments: the rewards of all environments and their parts, in every autoreset mode."""
 
-import re
 from dataclasses import replace
 from functools import partial
 
@@ -176,31 +175,6 @@ def test_a_seed_that_is_ignored():
     make = partial(SyncVectorEnv, [Unseeded])
     with pytest.raises(ValueError, match=r"check_seed: two episodes .* differ in the first observation"):
         fx.wrap(make, EYE, reward="info:a,b.c", check_seed=True)
-
-
-def test_errors_say_what_to_put_where():
-    cases = {
-        r"rewards: got shape \(2,\), want \(2, 2\), one row .* or put it in info\['vector_reward'\]; or pass": {},
-        r"the parts do not add up. In step 1 the reward of environment 0 is": {"reward": "info:a,b.c"},
-        r"'info:nothing': there is no 'nothing'; info has 'a', 'b'": {"reward": "info:nothing"},
-        r"'info:b.nothing': there is no 'nothing'; info\['b'\] has 'c'": {"reward": "info:b.nothing"},
-        r"want \"info:…\" with paths": {"reward": "collapse"},
-        r"observe: works only for single environments": {"observe": ["a"]},
-        r"rewards: got shape \(4,\), want \(2, 2\)": {"reward": lambda obs, actions, rewards, info: np.zeros(4)},
-    }
-    for message, options in cases.items():
-        weights = {"weights": [2.0, 1.0]} if "add up" in message else {}
-        with pytest.raises(ValueError, match=message):
-            fx.wrap(plain, EYE, **options, **weights)
-
-
-@pytest.mark.parametrize("shape", [(2, 4), (8,), (4, 2, 1), (), (4, 3), (4,)], ids=str)
-def test_the_wanted_shape_of_rewards_is_that_of_the_network(shape):
-    wrong = {"reward": lambda obs, actions, rewards, info: np.zeros(shape)}
-    hint = "; it is the transpose: return rewards.T" if shape == (2, 4) else r"\. Return it"
-    message = rf"rewards: got shape {re.escape(str(shape))}, want \(4, 2\), one row for each of 4 .* target{hint}"
-    with pytest.raises(ValueError, match=message):
-        fx.wrap(partial(plain, n=4), EYE, **wrong)
 
 
 class Doors(gym.Env):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import factorax as fx
+from factorax.discovery import Discovery
 from factorax.learning import Config
 from factorax.learning.hints import warn_if_dense, warn_if_short
 from factorax.problems import chain
@@ -93,3 +94,35 @@ def test_a_run_shorter_than_a_rollout_says_what_will_happen():
         warnings.simplefilter("error")
         for steps in (0, 32, 33, 1000):
             warn_if_short(config, steps)
+
+
+def found_in_open_loop(edges=((1, 1), (0, 1))):
+    network = fx.InfluenceNetwork(edges)
+    return Discovery("interventional", "return", *_evidence(network), loop="open", lacks_reactions=True).network()
+
+
+def _evidence(network):
+    edges = network.to_dense()
+    return edges * 1.0, np.where(edges, 0.0, 1.0), np.ones(edges.shape)
+
+
+@pytest.mark.parametrize("change", [lambda net: net, lambda net: net.relabel(["x", "y"])])
+def test_a_network_found_in_open_loop_warns_with_local_observations(change):
+    with pytest.warns(fx.structure.StructureWarning, match=r"network: .*open loop.*policy=model"):
+        fx.FactoredPPO(chain(2), change(found_in_open_loop()), local=lambda obs: obs[..., None], **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("network", "settings"),
+    [
+        (found_in_open_loop(), {"local": None}),
+        (found_in_open_loop(), {"local": lambda obs: obs[..., None], "estimator": "vanilla"}),
+        (found_in_open_loop(((1, 1), (1, 1))), {"local": lambda obs: obs[..., None]}),
+        (fx.InfluenceNetwork.identity(2), {"local": lambda obs: obs[..., None]}),
+    ],
+    ids=["no local observations", "vanilla", "every edge", "not discovered"],
+)
+def test_other_networks_do_not_warn_of_reactions(network, settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fx.FactoredPPO(dataclasses.replace(chain(2), local=None), network, **SMALL, **settings)

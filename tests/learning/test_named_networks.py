@@ -45,17 +45,17 @@ def test_a_curriculum_by_name_divides_the_steps():
     found = find_network(chain, "curriculum:near,own,complete", steps=300)
     near = InfluenceNetwork.identity(4)
     complete = InfluenceNetwork.complete(4, 4).relabel(near.actions, near.targets)
-    assert found.stages == (near, chain.network, complete)
-    assert found.boundaries == (100, 200)
+    assert found.networks == (near, chain.network, complete)
+    assert found.boundaries == (0, 100, 200)
     backwards = find_network(chain, "curriculum:complete,near", steps=2)
-    assert backwards.stages == (complete, near)
+    assert backwards.networks == (complete, near)
     with pytest.raises(ValueError, match="steps of training are not known"):
         find_network(chain, "curriculum:near,complete")
 
 
 def test_a_model_takes_a_curriculum_by_name():
     model = FactoredPPO("chain:3", "curriculum:near,own", **SMALL, total_timesteps=1000)
-    assert model.spec.network.boundaries == (500,)
+    assert model.spec.network.boundaries == (0, 500)
     assert model.network == InfluenceNetwork.identity(3)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 import gymnasium as gym
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -58,13 +59,14 @@ def bandit_with(**changes):
     [
         ({"psi": lambda x: x[:2]}, r"targets: got shape \(2,\), want \(3,\)"),
         ({"psi": lambda x: x.at[2].set(jnp.nan)}, "targets: entry 2 is not finite in step 0"),
-        ({"obs": lambda x: x[:1]}, r"step: the observation has shape \(1,\), after a reset \(3,\)"),
-        ({"state": lambda x: x[:1]}, "step: the structure, shapes or dtypes of the state change"),
-        ({"state": lambda x: {"x": x}}, "step: the structure, shapes or dtypes of the state change"),
+        ({"obs": lambda x: x[:1]}, r"step: observation is shape \(1,\), after a reset shape \(3,\)"),
+        ({"state": lambda x: x[:1]}, r"step: state is float32\[1\], after a reset float32\[3\]"),
+        ({"state": lambda x: {"x": x}}, r"step: state\['x'\] is float32\[3\], after a reset missing"),
+        ({"state": lambda x: x.astype(int)}, r"step: state is int32\[3\], after a reset float32\[3\]"),
         ({"terminated": lambda x: jnp.float32(1)}, r"terminated: got shape \(\) and type float32, want one boolean"),
         ({"factor_mask": lambda x: jnp.ones(2, bool)}, r"factor_mask: got shape \(2,\), want \(3,\)"),
         ({"target_terminated": lambda x: jnp.ones(4, bool)}, r"target_terminated: got shape \(4,\), want \(3,\)"),
-        ({"psi": lambda x: np.asarray(x)}, "step: cannot be traced by JAX"),
+        ({"psi": lambda x: np.asarray(x)}, r"step: cannot be traced by JAX in test_checking.py:\d+, .*np.asarray\(x\)"),
     ],
 )
 def test_mistakes_of_a_jax_problem_are_found(changes, message):
@@ -77,7 +79,7 @@ def test_mistakes_outside_the_step_are_found():
     wide = fx.InfluenceNetwork.complete(4, 3)
     cases = {
         r"network: has 4 rows, but the action space has 3 components": {"network": wide},
-        r"local: got shape \(1, 3\), want \(3, …\)": {"local": lambda obs: obs[..., None, :]},
+        r"local: got shape \(2, 1, 3\) .*want \(\.\.\., 3, l\)": {"local": lambda obs: obs[..., None, :]},
         r"action space: got Text": {"action_space": gym.spaces.Text(3)},
         r"observation space\['x'\]: got Text.*, want a Box": {
             "observation_space": gym.spaces.Dict({"x": gym.spaces.Text(2)})
@@ -95,6 +97,75 @@ def test_mistakes_outside_the_step_are_found():
         fx.check_problem(3)
 
 
+def with_dict():
+    """The bandit with a Dict of observations, which has a mask of valid actions."""
+    bandit = contextual_bandit(3)
+    space = gym.spaces.Dict(x=bandit.observation_space, action_mask=gym.spaces.MultiBinary(6))
+
+    def observe(x):
+        return {"x": x, "action_mask": jnp.ones(6, jnp.int8)}
+
+    def reset(key):
+        state, obs = bandit.reset(key)
+        return state, observe(obs)
+
+    def step(key, state, action):
+        new = bandit.step(key, state, action)
+        return new._replace(obs=observe(new.obs))
+
+    return dataclasses.replace(
+        bandit,
+        reset=reset,
+        step=step,
+        observation_space=space,
+        action_space=gym.spaces.MultiDiscrete([2, 2, 2]),
+        local=lambda obs: obs["x"][..., None],
+    )
+
+
+def test_jax_problem_with_a_dict_of_observations_passes():
+    fx.check_problem(with_dict(), steps=3)
+    good = with_dict()
+
+    def step(key, state, action):
+        new = good.step(key, state, action)
+        return new._replace(obs={"x": new.obs["x"][:2]})
+
+    with pytest.raises(ProblemError) as caught:
+        fx.check_problem(dataclasses.replace(good, step=step))
+    assert "observation['x'] is shape (2,), after a reset shape (3,)" in str(caught.value)
+    assert "observation['action_mask'] is missing" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reset": lambda key: jnp.zeros(3)}, r"reset: got an array of shape \(3,\), want \(state, observation\)"),
+        ({"reset": lambda key: (0, jnp.zeros(3), {})}, "reset: got a tuple of 3 values"),
+        (
+            {"reset": lambda key: (0, jnp.zeros(3) if jax.random.uniform(key) > 2 else jnp.ones(3))},
+            r"reset: cannot be traced by JAX in test_checking.py:\d+",
+        ),
+        (
+            {"step": lambda key, state, action: (jnp.zeros(3), state, 0.0, False, {})},
+            r"step: got a tuple of 5 values, want a Step\(state, obs, psi, terminated, truncated\)",
+        ),
+    ],
+)
+def test_functions_of_a_jax_problem_that_return_other_things_are_named(changes, message):
+    with pytest.raises(ProblemError, match=message):
+        fx.check_problem(dataclasses.replace(contextual_bandit(3), **changes))
+
+
+def test_what_is_wrong_in_every_step_is_said_once():
+    with pytest.raises(ProblemError) as caught:
+        fx.check_problem(bandit_with(psi=lambda x: x.at[2].set(jnp.nan)), steps=20)
+    assert str(caught.value).count("not finite") == 1
+    with pytest.raises(ProblemError) as caught:
+        fx.check_problem(lambda: Counter(reward=7.0), steps=20)
+    assert str(caught.value).count("reward: got 7") == 1
+
+
 class Parts(gym.Env):
     """An environment whose observations are a Dict."""
 
@@ -108,7 +179,7 @@ class Parts(gym.Env):
         return {"place": 1, "speed": np.zeros(2, np.float32)}, {}
 
     def step(self, action):
-        return {"place": 2, "speed": np.full(2, self.speed, np.float32)}, 1.0, False, True, {}
+        return {"place": 2, "speed": np.full(2, self.speed, np.float32)}, float(action), False, True, {}
 
 
 def test_observations_of_several_parts_are_checked():

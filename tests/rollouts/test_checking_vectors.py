@@ -14,7 +14,7 @@ from factorax.rollouts import ProblemError
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_sound_ones_pass(mode):
+def test_correct_vector_environments_pass(mode):
     fx.check_problem(partial(sync, mode, masks=True), steps=60)
     fx.check_problem(partial(Own, mode), steps=60)
     fx.check_problem(partial(cartpole, mode), steps=60)

@@ -20,7 +20,7 @@ def arrays():
     return to_arrays(rollouts.episodes)
 
 
-def test_other_environments_go_on_where_these_were(arrays):
+def test_stored_episodes_are_continued(arrays):
     plan = plan_of(Drift)
     rollouts = Inline(plan)
     rollouts.episodes = from_arrays(arrays, *SIZE)
@@ -40,7 +40,7 @@ def test_other_environments_go_on_where_these_were(arrays):
         ({"seed": np.full(5, -1)}, "do not add up"),
     ],
 )
-def test_what_does_not_fit_is_refused(arrays, changes, message):
+def test_stored_episodes_that_do_not_fit_are_refused(arrays, changes, message):
     with pytest.raises(ValueError, match=f"episodes: .*{message}"):
         from_arrays(arrays | changes, *SIZE)
     with pytest.raises(ValueError, match="episodes: got no entry 'seed'"):

@@ -35,7 +35,7 @@ FIRST, LATER = "already in the first observation", "after a few steps"
         (partial(Own, make=Forgetful), "Own", LATER),
     ],
 )
-def test_a_check_says_it_once(make, name, where):
+def test_check_problem_warns_once_of_an_ignored_seed(make, name, where):
     message = rf"{name}: two episodes with reset\(seed=0\) and the same actions differ, {where}: its reset ignores"
     with pytest.warns(SeedWarning, match=message) as warned:
         fx.check_problem(make, steps=5)
@@ -43,7 +43,7 @@ def test_a_check_says_it_once(make, name, where):
     assert "start new episodes. Call super().reset(seed=seed)" in str(warned[0].message)
 
 
-def test_others_are_not_warned_of():
+def test_reproducible_environments_give_no_warning():
     class Counting(gym.Env):
         """An observation that is no number with a NaN in it, and episodes of one step."""
 
@@ -83,7 +83,7 @@ RESETS = r"two resets with seed 0 give different observations: its reset ignores
         (partial(Own, n=2, make=Unseeded), "Own"),
     ],
 )
-def test_every_training_says_it_once(make, name):
+def test_training_warns_once_of_an_ignored_seed(make, name):
     with pytest.warns(SeedWarning, match=f"{name}: {RESETS}") as warned:
         rollouts(make, 3)
     assert [each.category for each in warned] == [SeedWarning]
@@ -91,7 +91,7 @@ def test_every_training_says_it_once(make, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_worker_process_says_it_once_for_all(workers):
+def test_worker_processes_warn_once_of_an_ignored_seed(workers):
     with pytest.warns(SeedWarning, match=f"Unseeded: {RESETS}") as warned:
         rollouts(Unseeded, 2, rollouts="processes", workers=workers)
     assert len(warned) == 1
@@ -155,7 +155,7 @@ def test_an_episode_that_is_lost_in_the_second_reset_is_replaced():
 
 
 @pytest.mark.slow
-def test_training_says_it_once_where_it_repeats_episodes_anyway():
+def test_training_warns_once_if_it_also_tests_reachability():
     """It does so for a sparse network and a policy that reads everything; no further environment is made."""
     made = []
 

@@ -39,7 +39,6 @@ class Spoilt(Own):
         return tuple(out)
 
 
-NAN = np.full((N, 3), np.nan)
 BAD = {
     "observations: got shape (3, 4), want (3, 5)": (0, np.zeros((N, 4))),
     "observations: got shape (2, 5), want (3, 5), one row for each of 3 environments": (0, np.zeros((2, 5))),
@@ -67,28 +66,6 @@ def play(make):
 def test_errors_name_the_vector_the_step_and_the_fix(message):
     with pytest.raises(ValueError, match=re.escape(f"environments 0 to 2 (Spoilt), step 3: {message}")):
         play(partial(Spoilt, *BAD[message], mode=AutoresetMode.SAME_STEP))
-
-
-def test_numbers_that_are_not_finite():
-    with pytest.raises(FloatingPointError, match=r"environment 0 \(Spoilt\), step 3 of a rollout: target 0 is nan"):
-        play(partial(Spoilt, "vector_reward", NAN))
-    with pytest.raises(FloatingPointError, match=r"environment 0 \(Spoilt\), step 3 .*: the observation is not finite"):
-        play(partial(Spoilt, 0, np.full((N, 5), np.inf)))
-
-
-def test_a_reset_that_returns_something_else():
-    class Resets(Own):
-        def reset(self, **options):
-            return self.value
-
-    for value, message in (
-        (3, "reset: got 3, want (observation, info)"),
-        ((np.zeros((1, 5)), {}), "observations: got shape (1, 5), want (3, 5)"),
-        ((np.full((N, 5), np.nan), {}), "observations: got non-finite numbers from reset"),
-    ):
-        Resets.value = value
-        with pytest.raises(ValueError, match=rf"environments 0 to 2 .*, reset with seeds from 3: {re.escape(message)}"):
-            play(Resets)
 
 
 def test_dictionaries_of_actions_are_batched():

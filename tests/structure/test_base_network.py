@@ -15,7 +15,7 @@ NET = fx.InfluenceNetwork([[1, 1, 0], [0, 1, 0], [0, 1, 1]])
 KINDS = {
     "fixed": NET,
     "schedule": fx.NetworkSchedule(fx.InfluenceNetwork.identity(3), fx.InfluenceNetwork.complete(3, 3), steps=100),
-    "curriculum": fx.structure.Curriculum([fx.InfluenceNetwork.identity(3), NET, np.ones((3, 3))], steps=90),
+    "curriculum": fx.NetworkSchedule(fx.InfluenceNetwork.identity(3), NET, np.ones((3, 3)), steps=60, ramp="step"),
     "state": fx.StateNetwork(lambda obs, info: jnp.broadcast_to(NET.to_dense(), (*obs.shape[:-1], 3, 3)), NET),
     "lagged": fx.LaggedNetwork.from_lags([[0, 1, -1], [-1, 0, -1], [-1, 2, 0]]),
     "adaptive": fx.AdaptiveNetwork(NET),

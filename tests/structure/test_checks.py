@@ -23,7 +23,7 @@ def test_a_matrix_becomes_a_network():
 def test_every_argument_that_is_a_network_may_be_a_matrix():
     eye = fx.InfluenceNetwork.identity(2)
     matrix = np.eye(2)
-    assert fx.NetworkSchedule(matrix, np.ones((2, 2)), steps=3).start == eye
+    assert fx.NetworkSchedule(matrix, np.ones((2, 2)), steps=3).static == eye
     assert fx.LaggedNetwork({1: matrix}).returns_network == eye
     assert fx.LaggedNetwork.over(matrix, []).returns_network == eye
     assert fx.StateNetwork(lambda obs, info: obs, matrix).support == eye

@@ -201,6 +201,7 @@ def test_soft_edges_count_as_edges():
         (["ab"], ValueError, r"dynamics: got 'ab', want \(from, to\) pairs of names"),
         ([[0, 1], [1, 0]], ValueError, r"dynamics: got \[0, 1\], want pairs of names; give a matrix as a NumPy array"),
         ([[True, False], [True, True]], ValueError, r"dynamics: got \[True, False\], want pairs of names"),
+        (HOUSES, TypeError, r"dynamics: got an InfluenceNetwork"),
         ("xy", TypeError, r"dynamics: got str, want a networkx.DiGraph, pairs of names or a matrix"),
         (None, TypeError, r"dynamics: got NoneType, want"),
     ],

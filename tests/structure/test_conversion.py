@@ -131,28 +131,22 @@ def test_an_edge_of_weight_nought_is_no_edge_but_names_its_ends():
 
 
 @pytest.mark.parametrize(
-    ("edges", "options", "message"),
+    ("edges", "options", "argument"),
     [
-        ([("x",)], {}, r"edges: got \('x',\), want \(action, target\) or \(action, target, weight\)"),
-        ([("x", "p", 1, 2)], {}, r"edges: got \('x', 'p', 1, 2\), want"),
-        ("xp", {}, r"edges: got 'xp', want \(action, target\) or \(action, target, weight\)"),
-        (["xp"], {}, r"edges: got 'xp', want \(action, target\) or \(action, target, weight\)"),
-        ([("x", "p"), ("z", "p")], {"actions": ["x"]}, r"edges \(actions\): unknown label 'z'; known: 'x'"),
-        ([("x", "p"), ("x", "z")], {"targets": ["p"]}, r"edges \(targets\): unknown label 'z'; known: 'p'"),
-        ([("x", "p"), ("x", "p", 0.5)], {}, r"edges: 'x' → 'p' is listed twice with different weights"),
-        ([("x", "p", 0.5), ("x", "p", 0.25)], {}, r"edges: 'x' → 'p' is listed twice"),
-        ([("x", "p", 2)], {}, r"edges: 'x' → 'p' has the weight 2, want a number in \[0, 1\]"),
-        ([("x", "p", -0.5)], {}, r"edges: 'x' → 'p' has the weight -0.5, want"),
-        ([("x", "p", np.nan)], {}, r"edges: 'x' → 'p' has the weight nan, want"),
-        ([("x", "p"), ("y", "p", "x")], {}, r"edges: 'y' → 'p' has the weight 'x', want"),
-        ([("x", "p", None)], {}, r"edges: 'x' → 'p' has the weight None, want"),
-        ([("x", "p", 10**400)], {}, r"edges: 'x' → 'p' has the weight 10{400}, want"),
-        ([("x", "p")], {"actions": ["x", "x"]}, r"actions: got 'x' more than once; want unique labels"),
-        ([], {}, "edges: got an empty list, want at least one edge, or the labels of all actions and targets"),
+        ([("x",)], {}, "edges"),
+        ([("x", "p", 1, 2)], {}, "edges"),
+        ("xp", {}, "edges"),
+        (["xp"], {}, "edges"),
+        ([("x", "p"), ("z", "p")], {"actions": ["x"]}, r"edges \(actions\): unknown label 'z'"),
+        ([("x", "p"), ("x", "z")], {"targets": ["p"]}, r"edges \(targets\): unknown label 'z'"),
+        ([("x", "p", 0.5), ("x", "p", 0.25)], {}, "edges: 'x' → 'p'"),
+        *(([("x", "p", weight)], {}, "edges: 'x' → 'p'") for weight in (2, -0.5, np.nan, "x", None, 10**400)),
+        ([("x", "p")], {"actions": ["x", "x"]}, "actions: got 'x' more than once"),
+        ([], {}, "edges"),
     ],
 )
-def test_bad_edges_are_named(edges, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_invalid_edges_are_named(edges, options, argument):
+    with pytest.raises(ValueError, match=argument):
         InfluenceNetwork.from_edges(edges, **options)
 
 
@@ -166,21 +160,17 @@ def test_a_string_in_place_of_labels_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("maps", "options", "message"),
+    ("maps", "options", "argument"),
     [
-        ({"p": ["z"]}, {"actions": ["x"]}, r"unknown label 'z'; known: 'x'"),
-        (
-            {"p": PartitionMap([0], 2), "q": PartitionMap([0], 3)},
-            {},
-            r"maps: .* different sizes \[2, 3\]; want maps of one",
-        ),
-        ({"p": PartitionMap([0], 2)}, {"actions": ["x"]}, r"actions: got 1 label, want 2"),
-        ({1: ["x"], "1": ["x"]}, {}, r"targets: got '1' more than once; want unique labels"),
-        ({}, {"actions": ["x"]}, r"maps: got \{\}, want at least one target and its actions"),
+        ({"p": ["z"]}, {"actions": ["x"]}, "unknown label 'z'"),
+        ({"p": PartitionMap([0], 2), "q": PartitionMap([0], 3)}, {}, "maps"),
+        ({"p": PartitionMap([0], 2)}, {"actions": ["x"]}, "actions"),
+        ({1: ["x"], "1": ["x"]}, {}, "targets"),
+        ({}, {"actions": ["x"]}, "maps"),
     ],
 )
-def test_bad_partition_maps_are_named(maps, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_invalid_partition_maps_are_named(maps, options, argument):
+    with pytest.raises(ValueError, match=argument):
         InfluenceNetwork.from_partition_maps(maps, **options)
 
 
@@ -195,30 +185,16 @@ def graph_with(*edges, kind=nx.DiGraph, x=0, y=0, p=1):
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (
-            graph_with(("x", "p"), y=None),
-            r"graph: 'y' has no attribute bipartite, want 0 \(action\) or 1 \(target\); set it with",
-        ),
-        (
-            graph_with(("x", "p"), y=2),
-            r"graph: 'y' has no attribute bipartite, want 0 \(action\) or 1 \(target\); set it with",
-        ),
-        (graph_with(("p", "x")), r"graph: got the edge 'p' → 'x', want edges from an action to a target"),
-        (graph_with(("x", "y")), r"graph: got the edge 'x' → 'y', want edges from an action to a target"),
-        (
-            graph_with(("x", "y"), kind=nx.Graph),
-            r"graph: got the edge 'x' → 'y', want edges from an action to a target",
-        ),
-        (
-            graph_with(("p", "p"), kind=nx.Graph),
-            "graph: got the edge 'p' → 'p', want edges from an action to a target",
-        ),
-        (graph_with(("x", "p", {"weight": 2})), r"edges: 'x' → 'p' has the weight 2, want a number in \[0, 1\]"),
-        (graph_with(("x", "p", {"weight": np.nan})), r"edges: 'x' → 'p' has the weight nan, want"),
-        (nx.DiGraph(), "without nodes, want actions and targets"),
+        (graph_with(("x", "p"), y=None), "graph: 'y' has no attribute bipartite"),
+        (graph_with(("x", "p"), y=2), "graph: 'y' has no attribute bipartite"),
+        (graph_with(("p", "x")), "graph: got the edge 'p' → 'x'"),
+        (graph_with(("x", "y"), kind=nx.Graph), "graph: got the edge 'x' → 'y'"),
+        (graph_with(("p", "p"), kind=nx.Graph), "graph: got the edge 'p' → 'p'"),
+        (graph_with(("x", "p", {"weight": np.nan})), "edges: 'x' → 'p'"),
+        (nx.DiGraph(), "graph"),
     ],
 )
-def test_bad_graphs_are_named(graph, message):
+def test_invalid_graphs_are_named(graph, message):
     with pytest.raises(ValueError, match=message):
         InfluenceNetwork.from_networkx(graph)
 

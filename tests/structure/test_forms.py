@@ -22,8 +22,6 @@ def dense_of(form, m):
             for column, rows in shared:
                 out[:, column] += 1 if rows is None else rows
             return out
-        case forms.AllButOne(missing):
-            return 1 - np.eye(m)[missing]
         case forms.Grouped(group_of, distinct):
             return dense_of(distinct, m)[group_of]
         case forms.Diagonals(n, _, diagonals):
@@ -71,7 +69,7 @@ KNOWN = {
     "search bandit": (gallery.search_bandit(9).to_dense(), forms.SelectPlusColumns),
     "search bandit, most share": (gallery.search_bandit(9, 6).to_dense(), forms.SelectPlusColumns),
     "identity and four columns": (np.hstack([np.eye(9), np.ones((9, 4))]), forms.SelectPlusColumns),
-    "all but the identity": (1 - np.eye(500), forms.AllButOne),
+    "all but the identity": (1 - np.eye(500), forms.Dense),
     "nearly complete": (1 - scattered(200, 200, [0, 1, 2, 3]), forms.Dense),
     "blocks": (block([(50, 2), (50, 3)]).to_dense(), forms.Grouped),
     "no edges": (np.zeros((4, 3)), forms.Grouped),
@@ -148,7 +146,7 @@ def test_a_column_shared_by_all_needs_no_mask():
 def test_repeated_rows_are_chosen_for_once():
     chosen = forms.choose_form(canonical(np.repeat(1 - np.eye(500), 3, axis=0)))
     assert isinstance(chosen, forms.Grouped)
-    assert isinstance(chosen.distinct, forms.AllButOne)
+    assert isinstance(chosen.distinct, forms.Dense)
 
 
 def test_a_network_keeps_its_form():

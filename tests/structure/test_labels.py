@@ -47,6 +47,7 @@ def test_an_unknown_label_is_listed_beside_the_known_ones():
         (["x"], ValueError, r"actions: got 1 label, want 2, one for each row"),
         (["x", "y", "z"], ValueError, r"actions: got 3 labels, want 2"),
         ([1, "1"], ValueError, r"actions: got '1' more than once; want unique labels"),
+        (["x", "\ud800"], ValueError, r"actions: got a label with '\\ud800'.* UTF-8"),
         ("ab", TypeError, r"actions: got the string 'ab', want a list of labels such as \['ab'\]"),
     ],
 )

@@ -1,5 +1,7 @@
 """Influence networks: sizes, labels, equality, factors and selections."""
 
+import copy
+import pickle
 from itertools import product
 
 import numpy as np
@@ -89,14 +91,34 @@ def test_bad_sizes_of_an_identity_are_named(n, error, message):
         InfluenceNetwork.identity(n)
 
 
-def test_shape_and_partition_maps_cannot_be_written_to():
-    net = InfluenceNetwork.identity(2)
-    with pytest.raises(AttributeError, match="shape"):
-        net.shape = (3, 3)
+@pytest.mark.parametrize("name", ["matrix", "form", "shape", "actions", "factorisation", "made_complete", "new"])
+@pytest.mark.parametrize("make", [lambda: InfluenceNetwork.identity(2), lambda: InfluenceNetwork.complete(2, 2)])
+def test_attributes_cannot_be_assigned_or_deleted(make, name):
+    net = make()
+    _ = net.matrix, net.actions, hash(net)  # known values are kept
+    with pytest.raises(AttributeError, match=f"{name}.*immutable"):
+        setattr(net, name, None)
+    with pytest.raises(AttributeError, match=f"{name}.*immutable"):
+        delattr(net, name)
+    assert net == make()
+
+
+def test_writing_to_the_matrix_does_not_change_the_network():
+    net = InfluenceNetwork([[1, 0.5], [0, 1]])
+    net.matrix.data = np.zeros(3)
+    np.testing.assert_array_equal(net.to_dense(), [[1, 0.5], [0, 1]])
+    for array in (net.matrix.data, net.matrix.indices, net.matrix.indptr):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
     with pytest.raises(TypeError, match="item assignment"):
         net.partition_maps["psi1"] = PartitionMap([1], 2)
-    assert net.shape == (2, 2)
-    assert net.partition_maps["psi1"] == PartitionMap([0], 2)
+
+
+@pytest.mark.parametrize("net", [InfluenceNetwork([[1, 0.5]], ["x"]), InfluenceNetwork.complete(2, 3)])
+def test_copies_and_pickles_are_equal(net):
+    for twin in (copy.copy(net), copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert twin == net
+        np.testing.assert_array_equal(twin.to_dense(), net.to_dense())
 
 
 # ---- equality ---------------------------------------------------------------------------------------------
@@ -290,3 +312,45 @@ def test_operations_leave_the_network_as_it_was(net, data):
     assert isinstance(net.matrix, sparse.csr_array)
     for name in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(net.matrix, name), getattr(before, name))
+
+
+# ---- unions and intersections --------------------------------------------------------------------------------
+
+
+@quietly
+@given(matrices(), st.data())
+def test_union_is_the_larger_and_intersection_the_smaller_weight(matrix, data):
+    other = matrix[data.draw(st.permutations(range(len(matrix))))]
+    a, b = InfluenceNetwork(matrix), InfluenceNetwork(other)
+    np.testing.assert_array_equal((a | b).to_dense(), np.maximum(matrix, other))
+    np.testing.assert_array_equal((a & b).to_dense(), np.minimum(matrix, other))
+    assert a | a == a & a == a
+    assert a.union(b) == b.union(a)
+    assert a.intersection(b) == b.intersection(a)
+
+
+def test_the_union_keeps_labels():
+    net = InfluenceNetwork([[1, 0.5]], ["x"], ["p", "q"])
+    assert (net | net.relabel()).actions == ("x",)
+    assert net | net == net
+
+
+def test_networks_that_do_not_match_are_not_combined():
+    net = InfluenceNetwork.complete(2, 2)
+    with pytest.raises(ValueError, match=r"other: got shape \(2, 3\), want \(2, 2\)"):
+        net | InfluenceNetwork.complete(2, 3)
+    with pytest.raises(
+        ValueError, match=r"other: actions differ \('a2' against 'z'\), want the same; .*select\(\).*relabel\(\)"
+    ):
+        net & net.relabel(actions=["a1", "z"])
+    with pytest.raises(ValueError, match=r"other: targets differ \('psi1' against 'psi2'\)"):
+        net | net.relabel(targets=["psi2", "psi1"])
+    with pytest.raises(TypeError, match=r"other: got float, want an InfluenceNetwork"):
+        net.union(1.0)
+
+
+def test_a_matrix_is_combined_like_a_network():
+    net = InfluenceNetwork([[1, 0], [0, 1]], actions=["x", "y"])
+    with pytest.raises(ValueError, match="other: actions differ"):
+        net.union(np.ones((2, 2)))
+    assert InfluenceNetwork.identity(2).union([[0, 1], [1, 1]]).n_edges == 4

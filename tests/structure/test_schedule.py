@@ -111,31 +111,47 @@ def test_a_step_may_be_any_scalar(step):
         assert weight(step, steps=8, ramp=ramp) == expected
 
 
-def test_repr_says_from_where_to_where():
-    schedule = NetworkSchedule(START, END, steps=8, delay=2, ramp="cosine")
-    assert repr(schedule) == f"NetworkSchedule({START!r} → {END!r}, 8 steps after 2, cosine)"
+THREE = (InfluenceNetwork.identity(4), banded(4, 1), InfluenceNetwork.complete(4, 4))
+
+
+@pytest.mark.parametrize(("step", "stage"), [(-1, 0), (0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (29, 2), (10**9, 2)])
+def test_steps_switch_from_network_to_network_after_equal_parts(step, stage):
+    schedule = NetworkSchedule(*THREE, steps=20, ramp="step")
+    psi = np.random.default_rng(0).normal(size=(3, 4))
+    assert schedule.present(None, step) == THREE[stage]
+    np.testing.assert_array_equal(credit(schedule.at(step), psi), credit(THREE[stage], psi))
+    traced = jax.jit(lambda step: credit(schedule.at(step), jnp.asarray(psi)))(jnp.asarray(step))
+    np.testing.assert_allclose(traced, credit(THREE[stage], psi), rtol=1e-5)
+
+
+def test_a_ramp_through_three_networks_passes_each():
+    schedule = NetworkSchedule(*THREE, steps=8, delay=2)
+    assert schedule.boundaries == (2, 6, 10)
+    assert [schedule.present(None, step) for step in schedule.boundaries] == list(THREE)
+    half = (THREE[0].to_dense() + THREE[1].to_dense().astype(float)) / 2
+    np.testing.assert_array_equal(schedule.at(4).network().to_dense(), half)
+
+
+@given(st.integers(2, 6), st.integers(6, 1000))
+def test_parts_differ_by_at_most_one_step(n, steps):
+    parts = np.diff(NetworkSchedule(*[END] * n, steps=steps).boundaries)
+    assert parts.min() > 0
+    assert np.ptp(parts) <= 1
 
 
 @pytest.mark.parametrize(
-    ("end", "options", "message"),
+    ("networks", "options", "argument"),
     [
-        (
-            InfluenceNetwork.complete(3, 2),
-            {"steps": 1},
-            r"start, end: got .* and .*; want the same actions and targets",
-        ),
-        (END.relabel(["a2", "a1", "a3"]), {"steps": 1}, r"start, end: .* in the same order"),
-        (END, {"steps": 0}, "steps: got 0, want a whole number from 1 to 2,147,483,647"),
-        (END, {"steps": 5, "delay": -1}, "delay: got -1, want a whole number from 0 to 2,147,483,647"),
-        (END, {"steps": np.nan}, "steps: got nan, want a whole number from 1 to 2,147,483,647"),
-        (END, {"steps": 5, "delay": np.nan}, "delay: got nan, want a whole number from 0 to 2,147,483,647"),
-        (
-            END,
-            {"steps": 5, "ramp": "sine"},
-            r"ramp: got 'sine', want 'linear', 'cosine' or 'step'; did you mean 'cosine'\?",
-        ),
+        ([START], {}, "networks: got 1"),
+        ([START, InfluenceNetwork.complete(3, 2)], {}, r"networks\[1\]"),
+        ([START, END.relabel(["a2", "a1", "a3"])], {}, r"networks\[1\]"),
+        ([START, END], {"steps": 0}, "steps"),
+        ([START, END, END], {"steps": 1}, "steps"),
+        ([START, END], {"steps": np.nan}, "steps"),
+        ([START, END], {"delay": -1}, "delay"),
+        ([START, END], {"ramp": "sine"}, "ramp: .*did you mean 'cosine'"),
     ],
 )
-def test_bad_schedules_are_named(end, options, message):
-    with pytest.raises(ValueError, match=message):
-        NetworkSchedule(START, end, **options)
+def test_invalid_arguments_are_named(networks, options, argument):
+    with pytest.raises(ValueError, match=argument):
+        NetworkSchedule(*networks, **{"steps": 5} | options)

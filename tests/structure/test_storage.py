@@ -1,9 +1,8 @@
 import errno
 import gc
-import io
 import json
 import os
-import stat
+import pickle
 import tempfile
 import warnings
 from pathlib import Path
@@ -88,12 +87,6 @@ def test_labels_in_json_stand_as_they_are(tmp_path):
     assert (tmp_path / "net.json").read_text(encoding="utf-8").count("ψ 通り") == 2  # in the list and in the edge
 
 
-def test_the_hand_made_npz_of_these_tests_is_good(tmp_path):
-    assert InfluenceNetwork.load(write_npz(tmp_path / "net.npz")) == InfluenceNetwork([[1], [1]], ["x", "y"], ["p"])
-    soft = write_npz(tmp_path / "net.npz", {"soft": True}, weights=np.array([0.5, 1]))
-    assert InfluenceNetwork.load(soft) == InfluenceNetwork([[0.5], [1]], ["x", "y"], ["p"])
-
-
 def test_a_large_network_is_small_on_disk(tmp_path):
     net = InfluenceNetwork.identity(20_000)
     net.save(tmp_path / "net.npz")
@@ -108,59 +101,22 @@ def test_a_loaded_network_warns_again(tmp_path):
         InfluenceNetwork.load(tmp_path / "net.json")
 
 
-def test_files_have_the_usual_permissions(tmp_path):
-    (tmp_path / "plain").touch()
-    NET.save(tmp_path / "net.json")
-    mode = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "net.json")}
-    assert mode["net.json"] == mode["plain"]
+# ---- whole or not at all: how files are written is tested in test_files.py ----------------------------------
 
 
-# ---- whole or not at all ----------------------------------------------------------------------------------
-
-
-def full_disk(*args, **kwargs):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-class FullDisk(io.FileIO):
-    def write(self, data):
-        super().write(data[:5])
-        full_disk()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # NumPy 2.1 does not close the archive
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize(
-    ("step", "failing"),
-    [("fdopen", lambda handle, mode: FullDisk(handle, mode)), ("chmod", full_disk), ("replace", full_disk)],
-)
-def test_a_save_that_fails_at_any_step_leaves_the_old_file_and_nothing_else(
-    tmp_path, monkeypatch, ending, step, failing
-):
+@pytest.mark.parametrize("step", ["chmod", "replace"])
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, ending, step):
+    def full_disk(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     path = tmp_path / f"net{ending}"
     NET.save(path)
-    monkeypatch.setattr(os, step, failing)
+    monkeypatch.setattr(os, step, full_disk)
     with pytest.raises(OSError, match="No space left"):
         InfluenceNetwork.complete(1, 1).save(path)
     assert os.listdir(tmp_path) == [path.name]
     assert InfluenceNetwork.load(path) == NET
-
-
-def test_the_new_file_is_made_beside_the_old_one(tmp_path, monkeypatch):
-    made, replace = [], os.replace
-    monkeypatch.setattr(os, "replace", lambda source, goal: (made.append(Path(source)), replace(source, goal)))
-    NET.save(tmp_path / "net.json")
-    assert [path.parent for path in made] == [tmp_path]  # a rename between two disks would not be whole or nothing
-
-
-def test_an_interrupted_save_leaves_no_temporary_file(tmp_path, monkeypatch):
-    def interrupt(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        NET.save(tmp_path / "net.json")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -249,20 +205,12 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path, ending):
         ({"edges": MISSING}, r"no entry 'edges'"),
         ({"actions": MISSING}, r"no entry 'actions'"),
         ({"edges": 5}, r"must be lists"),
-        ({"edges": None}, r"must be lists"),
         ({"edges": [5]}, r"must be lists"),
-        ({"edges": [None]}, r"must be lists"),
-        ({"actions": None}, r"must be lists"),
-        ({"edges": {"x": "p"}}, r"must be lists"),
-        ({"edges": ["xp"]}, r"must be lists"),
         ({"actions": "xy"}, r"must be lists"),
         ({"edges": [["x"]]}, r"edges: got \('x',\), want"),
         ({"edges": [["x", "z"]]}, r"edges \(targets\): unknown label 'z'; known: 'p'"),
-        ({"edges": [["z", "p"]]}, r"edges \(actions\): unknown label 'z'; known: 'x', 'y'"),
         ({"edges": [["x", "p", 0.5], ["x", "p"]]}, r"is listed twice with different weights"),
         ({"edges": [["x", "p", 2]]}, r"edges: 'x' → 'p' has the weight 2, want a number in \[0, 1\]"),
-        ({"edges": [["x", "p", "heavy"]]}, r"has the weight 'heavy'"),
-        ({"edges": [["x", "p", None]]}, r"has the weight None"),
         ({"edges": [["x", "p", float("nan")]]}, r"has the weight nan"),
         ({"edges": [["x", "p", 10**400]]}, r"has the weight 10{400}, want"),
         ({"actions": ["x", "x", "y"]}, r"got 'x' more than once; want unique labels"),
@@ -288,17 +236,12 @@ def test_lists_in_lists_in_json_are_refused_however_deep(tmp_path, entry, depth)
     ("header", "changes", "message"),
     [
         ({}, {"indices": np.array([0, 1])}, r"indices must be < 1"),
-        ({}, {"indices": np.array([0, -1])}, r"indices must be >= 0"),
         ({}, {"indptr": np.array([0, 2, 1])}, r"do not fit the shape"),
-        ({}, {"indptr": np.array([0, 1, 9])}, r"do not fit the shape"),
         ({}, {"indptr": np.array([0, 2])}, r"indices do not fit the shape"),
         ({}, {"indptr": np.array([0.0, 1.0, 2.0])}, r"indices do not fit the shape"),
         ({}, {"indices": np.array([0.0, 0.0])}, r"indices do not fit the shape"),
-        ({}, {"indices": np.array([False, False])}, r"indices do not fit the shape"),
-        ({}, {"indices": np.array([[0, 0]])}, r"do not fit the shape"),
         ({}, {"indices": np.array(0)}, r"unsized"),
         ({}, {"indices": MISSING}, r"indices"),
-        ({"soft": MISSING}, {}, r"soft"),
         ({"soft": True}, {}, r"weights"),
         ({"soft": True}, {"weights": np.array([0.5])}, r"same size"),
         ({"soft": True}, {"weights": np.array([0.5, 1.5])}, r"holds the weight 1.5"),
@@ -307,18 +250,11 @@ def test_lists_in_lists_in_json_are_refused_however_deep(tmp_path, entry, depth)
         ({"shape": [3, 1]}, {}, r"indices do not fit the shape"),
         ({"shape": [10**12, 1]}, {}, r"1000000000000 actions, want a number up to 1,048,576"),
         ({"shape": [-2, 1]}, {}, r"-2 actions, want a number up to 1,048,576"),
-        ({"shape": [2, -1]}, {}, r"-1 targets, want a number"),
         ({"shape": [2, 2**31 - 1], "targets": None}, {}, r"2147483647 targets, want a number up to 1,048,576"),
-        ({"shape": [2, True]}, {}, r"True targets, want a number"),
         ({"shape": [2, 1, 1]}, {}, r"the shape is \[2, 1, 1\]"),
         ({"soft": None}, {}, r"soft is None, neither true nor false"),
         ({"shape": [2, 10**15], "targets": None}, {}, r""),  # more memory than a process can address
-        ({"shape": [2, 10**30]}, {}, r""),
-        ({"shape": [2, 10**30], "targets": None}, {}, r""),
-        ({"shape": []}, {}, r""),
-        ({"shape": None}, {}, r"the shape is None"),
         ({"actions": ["x"]}, {}, r"actions: got 1 label, want 2"),
-        ({"actions": "xy"}, {}, r"actions: got the string 'xy'"),
     ],
 )
 def test_a_damaged_npz_is_named(tmp_path, header, changes, message):
@@ -377,3 +313,15 @@ def test_nothing_in_a_file_is_ever_run(tmp_path, entry):
     with np.load(path, allow_pickle=True) as archive:
         _ = archive[entry]
     assert (tmp_path / "sprung").exists()  # it was a trap
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_files_keep_that_reactions_are_missing(tmp_path, suffix):
+    net = InfluenceNetwork.identity(3)
+    vars(net)["lacks_reactions"] = True
+    kept = net.relabel(["x", "y", "z"])
+    kept.save(tmp_path / f"net{suffix}")
+    assert InfluenceNetwork.load(tmp_path / f"net{suffix}").lacks_reactions
+    assert pickle.loads(pickle.dumps(kept)).lacks_reactions
+    InfluenceNetwork.identity(3).save(tmp_path / f"plain{suffix}")
+    assert not InfluenceNetwork.load(tmp_path / f"plain{suffix}").lacks_reactions

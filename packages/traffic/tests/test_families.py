@@ -66,5 +66,5 @@ def test_networks_by_name():
 def test_a_curriculum_of_named_networks():
     traffic = find_problem("traffic:2x6")
     found = find_network(traffic, "curriculum:n-level:0,own,complete", steps=300)
-    assert found.stages == (influence(Grid(2, 6), "n-level"), traffic.network, influence(Grid(2, 6), "complete"))
-    assert found.boundaries == (100, 200)
+    assert found.networks == (influence(Grid(2, 6), "n-level"), traffic.network, influence(Grid(2, 6), "complete"))
+    assert found.boundaries == (0, 100, 200)

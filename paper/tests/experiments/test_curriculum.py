@@ -21,7 +21,7 @@ def test_the_runs_of_a_problem_differ_in_the_network_alone(budget):
         assert len({run.arguments[:-1] for run in own}) == 1
         assert [run.arguments[-1] for run in own] == list(CASES[name].methods.values())
         problem, steps = find_problem(own[0].arguments[1]), own[0].steps
-        stages = find_network(problem, own[0].arguments[-1], steps=steps).stages
+        stages = find_network(problem, own[0].arguments[-1], steps=steps).networks
         fixed = [find_network(problem, run.arguments[-1]) or problem.network for run in own[1:]]
         assert [net.n_edges for net in stages] == [net.static.n_edges for net in fixed]
         assert [net.n_edges for net in stages] == sorted(net.n_edges for net in stages)

@@ -18,13 +18,14 @@ def discover(
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")],
     /,
     *,
-    method: Literal["interventional", "score", "dependence", "predictive", "gated"] = "interventional",
+    method: Literal["interventional", "score", "dependence", "gated"] = "interventional",
     horizon: int = 100,
     trials: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     samples: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     fdr: Annotated[float, Range(0, 0.999, open=True)] = 0.05,
     threshold: Annotated[float | None, Range(0), tyro.conf.arg(metavar="FLOAT")] = None,
     streams: Literal["check", "trust", "test"] = "check",
+    tolerance: Annotated[float | None, Range(0), tyro.conf.arg(metavar="FLOAT")] = None,
     run: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     seed: Seed = 0,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
@@ -37,17 +38,18 @@ def discover(
     Args:
         problem: Name of the problem, as for train.
         method: interventional replays a deterministic simulator with changed actions; score and dependence test sampled
-            data for dependence; predictive and gated fit models to sampled data, without an error rate.
+            data for dependence; gated fits a model to sampled data, without an error rate.
         horizon: Number of steps per episode, or over which targets are summed; 1 estimates the one-step network.
         trials: For interventional: minimum number of episodes in which each pair without an edge is tested (default
             20).
         samples: For the other methods: number of samples to collect (default 10000).
         fdr: False-discovery rate: the expected fraction of reported edges that are false.
-        threshold: For predictive: minimum conditional mutual information of an edge in nats (default 0.003).
-            For gated: minimum probability that the gate is open (default 0.5).
+        threshold: For gated: minimum probability of an edge that its gate is open (default 0.5).
         streams: For interventional: check compares the random generators of the simulator after each
             step, and tests over many seeds if actions shift them; trust assumes that actions do not shift them; test
             always tests.
+        tolerance: For interventional: smallest change of a target that counts, relative to its spread (default 0.001,
+            and 0 for JAX problems).
         run: Folder of a trained run to take actions from; by default actions are random.
         seed: Random seed of the problem.
         out: File for the full results (.safetensors).
@@ -58,8 +60,8 @@ def discover(
     check_output("out", out, ".safetensors")
     check_output("network", network, ".json", ".npz")
     check_output("draw", draw, ".png", ".pdf", ".svg")
-    if threshold is not None and method not in ("predictive", "gated"):
-        raise ValueError(f"threshold: got {threshold} with --method {method}, want --method predictive or gated")
+    if threshold is not None and method != "gated":
+        raise ValueError(f"threshold: got {threshold} with --method {method}, want --method gated")
     from matplotlib import pyplot as plt
 
     from .. import discovery
@@ -70,10 +72,9 @@ def discover(
     policy = None if run is None else FactoredPPO.load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
     of_method = {"trials": trials, "samples": samples, "streams": None if streams == "check" else streams}
+    of_method["tolerance"] = tolerance
     options |= {name: value for name, value in of_method.items() if value is not None}
     result = discovery.discover(find_problem(problem), method, **options)
-    if method == "predictive" and threshold is None:
-        threshold = discovery.THRESHOLDS["low"]
     if out is not None:
         result.save(out)
     if network is not None:

@@ -11,8 +11,6 @@ with lazy_imports(__name__):
     from .gated import gated_critic as gated_critic
     from .interventional import intervene as intervene
     from .lags import measure_lags as measure_lags
-    from .predictive import THRESHOLDS as THRESHOLDS
-    from .predictive import predictive as predictive
     from .result import Discovery as Discovery
     from .score import detectable as detectable
     from .score import score_test as score_test

@@ -10,11 +10,10 @@ from .dependence import dependence_test
 from .gated import gated_critic
 from .interventional import intervene
 from .methods import MethodName
-from .predictive import predictive
 from .result import Discovery
 from .score import score_test
 
-_OF_DATA = {"score": score_test, "dependence": dependence_test, "predictive": predictive, "gated": gated_critic}
+_OF_DATA = {"score": score_test, "dependence": dependence_test, "gated": gated_critic}
 _OF_COLLECTING = ("policy", "samples", "horizon", "gamma", "n_envs", "seed")
 
 
@@ -22,9 +21,9 @@ def discover(problem: Any, method: MethodName = "interventional", **options: Any
     """Estimate which action influences which target.
 
     - ``"interventional"``, for simulators that are deterministic given a seed: `intervene`, with its options;
-    - ``"score"``, ``"dependence"``, ``"predictive"``, ``"gated"``, from data: `score_test`, `dependence_test`,
-      `predictive`, `gated_critic`. Samples are collected by `collect`, with its own options (`policy`, `samples`,
-      `horizon` …), unless `problem` is a `Batch`.
+    - ``"score"``, ``"dependence"``, ``"gated"``, from data: `score_test`, `dependence_test`, `gated_critic`. Samples
+      are collected by `collect`, with its own options (`policy`, `samples`, `horizon` …), unless `problem` is a
+      `Batch`.
 
     >>> from factorax.problems import chain
     >>> found = discover(chain(4), "score", samples=20_000, horizon=4)

@@ -43,7 +43,11 @@ class Reruns:
         """Targets of every run, ``(T, m)`` each."""
         self.pairs = np.zeros((0, 2), int)
         """The two runs of every test."""
-        self.groups, self.moved, self.change = np.zeros((0, n), bool), np.zeros((0, m), bool), np.zeros((0, m))
+        self.groups, self.moved = np.zeros((0, n), bool), np.zeros((0, m), bool)
+        self.change = np.zeros((0, m))
+        """|Change of the target's sum over the episode| in every test."""
+        self.peak = np.zeros((0, m))
+        """Largest |change of the target| in a step of every test."""
         self._finite: list[bool] = []
         self._notes: np.ndarray | None = None
 
@@ -80,12 +84,12 @@ class Reruns:
         new = range(max(known, 1), len(self.runs))
         few = self.all_pairs and len(self.runs) <= _COMPARED
         pairs = [(a, b) for b in new for a in (range(b) if few else sorted({0, like}))]
-        compared = [self._compare(a, b) for a, b in pairs]
-        moved = np.array([differs for differs, _ in compared])
+        change, peak = map(np.array, zip(*(self._compare(a, b) for a, b in pairs), strict=True))
+        moved = peak > self.simulator.least_change
         self.pairs = np.vstack([self.pairs, pairs])
         self.groups = np.vstack([self.groups, [self.runs[a] ^ self.runs[b] for a, b in pairs]])
         self.moved = np.vstack([self.moved, moved])
-        self.change = np.vstack([self.change, *(change for _, change in compared)])
+        self.change, self.peak = np.vstack([self.change, change]), np.vstack([self.peak, peak])
         return moved[np.array(pairs)[:, 0] == 0]
 
     def flip(self, run: int, group: np.ndarray) -> None:
@@ -97,7 +101,13 @@ class Reruns:
         """Return pairs ``(n, m)`` of a factor that was changed and a target that did not change."""
         return any_of(self.groups.T, ~self.moved)
 
+    @property
+    def slight(self) -> np.ndarray:
+        """Return tests and targets ``(tests, m)`` in which the target changed by less than the tolerance."""
+        return (self.peak > 0) & ~self.moved
+
     def _compare(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the changes of all targets between two runs: of their sums, and the largest in a step."""
         first, after = self.outcomes[a], self.outcomes[b]
         if not (self._finite[a] and self._finite[b]):
             finite = np.isfinite(first).all(axis=1) & np.isfinite(after).all(axis=1)
@@ -105,7 +115,7 @@ class Reruns:
             bad = ~np.isfinite(after[t]) | ~np.isfinite(first[t])
             self.not_finite.append(f"step {t}, target {some(names_of(self.simulator.network.targets, bad))}")
             first, after = first[:t], after[:t]
-        return (after != first).any(axis=0), np.abs((after - first).sum(axis=0))
+        return np.abs((after - first).sum(axis=0)), np.abs(after - first).max(axis=0, initial=0.0)
 
     def confirm(self, suggested: np.ndarray) -> np.ndarray:
         """Return the pairs ``(n, m)`` whose target differs between a run and the same run but for the factor."""

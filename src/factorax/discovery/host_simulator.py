@@ -8,7 +8,8 @@ import jax
 import numpy as np
 from gymnasium.spaces.utils import flatten, flatten_space
 
-from ..problems.vectors import is_vector
+from ..problems.vectors import create, is_vector
+from ..rollouts.returned import checked_reset, checked_step
 from ..spaces import ActionSpace
 from ..spec import Spec, declared_network
 from ..structure import InfluenceNetwork
@@ -22,6 +23,8 @@ _OTHER_SEEDS = 3
 class HostSimulator(Simulator):
     """A Gymnasium environment that is reset with ``reset(seed=…)`` for each replay."""
 
+    tolerance = 1e-3  # simulators may choose steps or iterations by the whole state, which couples all of it a little
+
     def __init__(
         self,
         make: Callable[[], Any],
@@ -29,7 +32,7 @@ class HostSimulator(Simulator):
         policy: ActingFunction | None,
         exogenous: Sequence[int] = (),
     ):
-        self.env = make()
+        self.env = create(make)
         if is_vector(self.env):
             self.env.close()
             raise TypeError(
@@ -38,8 +41,8 @@ class HostSimulator(Simulator):
             )
         space, network = ActionSpace.of(self.env.action_space, bounded="clip"), declared_network(self.env)
         if network is None:
-            self.env.reset(seed=0)
-            _, reward, *_, info = self.env.step(space.to_environment(np.zeros(len(space), np.float32)))
+            checked_reset(self.env, seed=0)
+            _, reward, *_, info = checked_step(self.env, space.to_environment(np.zeros(len(space), np.float32)))
             network = InfluenceNetwork.complete(len(space), np.size(info.get("vector_reward", reward)))
         observations = flatten_space(self.env.observation_space)  # used only by a policy
         spec = Spec.of_spaces(observations, self.env.action_space, network, bounded="clip")
@@ -58,12 +61,13 @@ class HostSimulator(Simulator):
         psi = np.zeros((self.horizon, self.network.shape[1]))
         actions = np.zeros((self.horizon, len(self.space)), np.float32)
         notes, watch = np.zeros(self.horizon + 2, np.int64), self._watch if self._watching else None
-        obs, _ = self.env.reset(seed=seed)
+        obs, _ = checked_reset(self.env, seed=seed)
         if watch is not None:
             notes[0] = watch.reset(self._flat(obs))
         for t in range(steps):
             actions[t] = choose(t, obs)
-            obs, reward, terminated, truncated, info = self.env.step(self.space.to_environment(actions[t].copy()))
+            action = self.space.to_environment(actions[t].copy())
+            obs, reward, terminated, truncated, info = checked_step(self.env, action)
             psi[t] = np.array(info.get("vector_reward", reward), dtype=float)  # a copy: some environments overwrite it
             self.steps += 1
             if watch is not None:

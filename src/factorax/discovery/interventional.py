@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from .._checks import Range, check_each, checked, listed
+from .._checks import NotNegative, Range, check_each, checked, listed
 from ..structure.checks import as_network
 from ..structure.labels import counted, edge_label, some, warn
 from .comparison_plan import plan
@@ -35,6 +35,7 @@ def intervene(
     start: Any = None,
     streams: Checking = "check",
     exogenous: Sequence[int] = (),
+    tolerance: float | None = None,
     seed: int = 0,
 ) -> Discovery:
     """Change the actions of factors, with random numbers and everything else fixed, and observe which targets change.
@@ -61,6 +62,10 @@ def intervene(
       without intervention. If they differ, or cannot be observed although the seed matters, a warning is issued,
       ``found.streams`` tells so, and moved targets are tested over many seeds (`factorax.discovery.over_seeds`).
       ``"trust"``: assume that no action shifts the random numbers. ``"test"``: always test over seeds.
+    - `tolerance`: the smallest change of a target that counts, relative to its `spread`: its standard deviation over
+      the steps of a few episodes. Simulators with adaptive steps or iterative solvers couple everything a little: an
+      action then changes targets that it does not influence by rounding errors. By default 0.001 for environments,
+      and 0 for JAX problems, where every difference counts.
     - `exogenous`: indices in the flat observation that no action can change, such as the weather; if they differ,
       random numbers have shifted. For simulators whose generators cannot be reached.
 
@@ -71,11 +76,14 @@ def intervene(
     """
     check_each(OPTIONS, horizon=horizon, trials=trials, groups=groups, one_step=one_step, seed=seed)
     checked("streams", streams, Checking)
+    checked("tolerance", tolerance, NotNegative | None)
     places = [checked("exogenous", each, Annotated[int, Range(0)])
               for each in listed("exogenous", exogenous, "places in the flat observation")]  # fmt: skip
     simulator = simulator_of(problem, horizon, policy, places)
     try:
         state = _check_repeats(simulator, seed, streams)
+        tolerance = simulator.tolerance if tolerance is None else tolerance
+        simulator.measure_spread(seed, tolerance)
         names = ["one-step"] * one_step + ["open-loop"] + ["closed-loop"] * (policy is not None)
         granted = np.zeros(simulator.network.shape, bool) if start is None else _granted(start, simulator)
         networks, by_tests = {}, streams == "test" or state == "unseen"
@@ -97,6 +105,12 @@ def intervene(
     return replace(main, also=networks)
 
 
+_WEAK = 1e-3
+"""Effects below this share of a target's spread may be rounding errors of a simulator."""
+_ALONE = 8
+"""Number of factors that are changed one by one if such effects occur, to see how many there are."""
+
+
 @dataclass
 class _Evidence:
     """The evidence for the edges of one network, over all trials."""
@@ -108,7 +122,15 @@ class _Evidence:
     """Number of observations of each pair: episodes in which the target did not change and, once the edge is known,
     tests in which only this factor can have changed it, ``(n, m)``."""
     change: np.ndarray
-    """Sum of |change of the target| over those tests, ``(n, m)``."""
+    """Sum of |change of the target's sum| over those tests, ``(n, m)``."""
+    peak: np.ndarray
+    """Sum of the largest |change of the target in a step| over those tests, ``(n, m)``."""
+    slight: bool = False
+    """Whether a target changed by less than the tolerance."""
+    alone: int = 0
+    """Number of pairs without an edge whose factor was changed alone to see how many change the target slightly."""
+    slight_alone: int = 0
+    """Number of those pairs that changed the target by less than the tolerance."""
     not_finite: list[str] = field(default_factory=list)
 
     @classmethod
@@ -118,6 +140,7 @@ class _Evidence:
             trials=np.zeros(shape, int),
             speaks=np.zeros(shape, int),
             change=np.zeros(shape),
+            peak=np.zeros(shape),
         )
 
     def add(self, episode: Reruns) -> None:
@@ -127,6 +150,19 @@ class _Evidence:
         self.trials += stayed > 0
         self.speaks += np.where(edges, groups.T @ sole, stayed > 0)
         self.change += groups.T @ np.where(sole, episode.change, 0.0) * edges
+        self.peak += groups.T @ np.where(sole, episode.peak, 0.0) * edges
+        self.slight |= bool(episode.slight.any())
+
+    def count_slight(self, episode: Reruns, rng: np.random.Generator) -> None:
+        """Change a few factors one by one, and count the pairs whose target changes by less than the tolerance."""
+        factors = rng.permutation(len(self.edges))[:_ALONE]
+        episode.test(np.eye(len(self.edges), dtype=bool)[factors])
+        self.edges = self.edges | shown(episode.groups, episode.moved)
+        self.add(episode)
+        left = ~self.edges[factors]
+        single = episode.groups.sum(axis=1) == 1
+        self.alone = int(left.sum())
+        self.slight_alone = int((shown(episode.groups[single], episode.slight[single])[factors] & left).sum())
 
 
 def _granted(start: Any, simulator: Simulator) -> np.ndarray:
@@ -161,7 +197,12 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
         else:
             evidence.edges = evidence.edges | now.test(np.eye(n, dtype=bool))
         evidence.add(now)
+    if evidence.slight:
+        evidence.count_slight(episode(number), rng)
+        number += 1
     discovery = _discovery(simulator, name, evidence, number, simulator.steps - began)
+    if name != "one-step":
+        _warn_of_weak(discovery, evidence)
     if granted.any():
         new = int((~granted & evidence.edges).sum())
         known = counted(int(granted.sum()), "edge of start was", "edges of start were")
@@ -250,7 +291,9 @@ def _one_by_one(episode: Reruns, evidence: _Evidence, factors: np.ndarray, run: 
 
 
 def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int, steps: int) -> Discovery:
-    edges, net = evidence.edges, simulator.network
+    edges, net, tests = evidence.edges, simulator.network, np.maximum(evidence.speaks, 1)
+    peak, spread = np.where(edges, evidence.peak / tests, 0.0), simulator.spread
+    relative = np.where(spread > 0, peak / np.where(spread > 0, spread, 1.0), 1.0 * (peak > 0))
     notes = [
         f"{name}: {counted(trials, 'episode')} of {counted(simulator.horizon, 'step')}, {steps:,} simulated steps in "
         "total"
@@ -266,6 +309,14 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
         notes.append(f"never changed: target {some(names_of(net.targets, still))}")
     if idle.any():
         notes.append(f"changed no target: action {some(names_of(net.actions, idle))}")
+    if evidence.slight_alone:
+        notes.append(f"{_slight(evidence)}, as rounding does; tolerance=0 makes every change an edge")
+    weak = int(_is_weak(relative).sum())
+    if weak:
+        notes.append(
+            f"{counted(weak, 'edge changes', 'edges change')} the target by less than {_WEAK:.1%} of its spread: real "
+            f"but negligible influence, or rounding and step sizes of a solver, which tolerance={_WEAK:g} leaves out"
+        )
     if evidence.not_finite:
         notes.append(
             f"{counted(len(evidence.not_finite), 're-run')} had non-finite targets, the first at "
@@ -274,12 +325,14 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
     return Discovery(
         "interventional",
         "one-step" if name == "one-step" else "return",
-        effect=np.where(edges, evidence.change / np.maximum(evidence.speaks, 1), 0.0),
+        effect=np.where(edges, evidence.change / tests, 0.0),
+        relative=relative,
         p_value=np.where(edges, 0.0, 1.0),
         samples=np.maximum(evidence.speaks, edges),
         actions=net.actions,
         targets=net.targets,
         loop="closed" if name == "closed-loop" else "open",
+        lacks_reactions=name == "open-loop" and simulator.horizon > 1,
         effect_unit="mean |change of the target's sum over the episode|",
         notes=tuple(notes),
         steps=steps,
@@ -329,6 +382,34 @@ def _warn_of_shift(simulator: Simulator, shift: ShiftedError) -> None:
         "action influences may move as well, so moved targets are tested over seeds, at a false-discovery rate. To "
         "show edges directly, use one generator per random quantity, or draw the same number of values in each step"
     )
+
+
+def _is_weak(relative: np.ndarray) -> np.ndarray:
+    return (relative > 0) & (relative < _WEAK)
+
+
+def _slight(evidence: _Evidence) -> str:
+    return (
+        f"of {counted(evidence.alone, 'pair')} without an edge that were looked at one by one, {evidence.slight_alone} "
+        "changed the target by less than the tolerance"
+    )
+
+
+def _warn_of_weak(found: Discovery, evidence: _Evidence) -> None:
+    """Warn if at least half of the edges, or of the pairs without one, change so little that it may be rounding."""
+    assert found.relative is not None
+    weak, edges = int(_is_weak(found.relative).sum()), int(evidence.edges.sum())
+    if weak and 2 * weak >= edges:
+        warn(
+            f"problem: {weak} of {counted(edges, 'edge')} change the target by less than {_WEAK:.1%} of its spread. If "
+            "the simulator solves equations iteratively or chooses its time steps, this may be rounding rather than "
+            f"influence; leave such edges out with tolerance={_WEAK:g}"
+        )
+    if evidence.slight_alone and 2 * evidence.slight_alone >= evidence.alone:
+        warn(
+            f"problem: {_slight(evidence)}. This is how rounding and common time steps of a solver show; if the "
+            "influence is real, pass a smaller tolerance"
+        )
 
 
 def _warn_of_answers(closed: Discovery, opened: Discovery) -> None:

@@ -2,20 +2,18 @@
 
 from typing import Literal
 
-MethodName = Literal["interventional", "score", "dependence", "predictive", "gated"]
+MethodName = Literal["interventional", "score", "dependence", "gated"]
 TargetKind = Literal["one-step", "return"]
 Loop = Literal["open", "closed"]
 
 PROMISES: dict[str, str] = {
     "interventional": "an edge was observed with everything else held fixed; for a pair without an edge, the action "
-    "was changed in as many runs as there are samples and the target never changed, which bounds how often it can "
-    "change, but proves nothing about states that were not visited",
+    "was changed in as many runs as there are samples and the target never changed by more than the tolerance, which "
+    "bounds how often it can change, but proves nothing about states that were not visited",
     "score": "for an edge, independence is rejected; a pair without an edge is not proved independent: effects that "
     "do not shift the mean, such as ψ = a², and effects too weak for the number of samples are missed",
     "dependence": "for an edge, independence is rejected, for effects of any form; effects too weak for the number "
     "of samples and effects that average out over the other actions, such as the parity of two bits, are missed",
-    "predictive": "an edge helps a model to predict its target; thresholds are set by hand, no error rate is known, "
-    "and effects that the model cannot express are missed",
     "gated": "an edge is an action that a critic kept although it is penalised for using actions; joint effects of "
     "two actions are found, weak effects and joint effects of three are not, and no error rate is known",
 }
@@ -29,7 +27,6 @@ SHIFTED = (
 )
 """The guarantee of interventions if random streams shift or cannot be observed."""
 
-WITHOUT_P_VALUES = ("predictive", "gated")
-"""Methods without tests: an edge is an effect above a threshold, and no error rate is known."""
 THRESHOLD: dict[str, float] = {"gated": 0.5}
-"""Default thresholds of these methods: a gate counts as an edge if it is more likely open than closed."""
+"""Methods without p-values, for which no error rate is known, and the effect above which they have an edge: a gate
+counts as an edge if it is more likely open than closed."""

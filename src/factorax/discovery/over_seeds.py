@@ -56,6 +56,7 @@ def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
         actions=net.actions,
         targets=net.targets,
         loop="closed" if name == "closed-loop" else "open",
+        lacks_reactions=name == "open-loop" and simulator.horizon > 1,
         effect_unit="mean |change of the target's sum over the episode|",
         notes=_notes(name, compared, int(tested.sum()), granted),
         steps=simulator.steps - began,
@@ -103,8 +104,10 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
         psi, acted, forced = _one_by_one(simulator, name, seed + number, rng)
         cut = _finite_steps(psi)
         not_finite += cut < psi.shape[1]
-        moved |= (psi[1:, :cut] != psi[:1, :cut]).any(axis=1)
-        changes.append((psi[1:, :cut] - psi[:1, :cut]).sum(axis=1))
+        differences = psi[1:, :cut] - psi[:1, :cut]
+        moves = np.abs(differences).max(axis=1, initial=0.0) > simulator.least_change
+        moved |= moves
+        changes.append(np.where(moves, differences.sum(axis=1), 0.0))
         before.append(acted.mean(axis=0))
         after.append(forced.mean(axis=0))
     change = np.array(changes)

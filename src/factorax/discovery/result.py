@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from .._checks import Range, Share, check_type, checked, listed, path_of, real_array, shown
+from .._checks import Count, Range, Share, check_type, checked, listed, path_of, real_array, shown
 from .._false_discovery import Control, adjusted, discoveries, p_values
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
-from .drawing import draw_matrix
-from .methods import PROMISES, SHIFTED, THRESHOLD, WITHOUT_P_VALUES, Loop, MethodName, TargetKind
+from ..structure.drawing import check_axes, draw_matrix
+from ..structure.labels import counted, edge_label
+from .methods import PROMISES, SHIFTED, THRESHOLD, Loop, MethodName, TargetKind
 from .storage import load, save
 from .streams import Streams
 
@@ -61,14 +61,21 @@ class Discovery:
     streams: Streams | None = None
     """For interventions: whether random numbers were held fixed (``"held"``, or ``"trusted"`` if you say so), shifted
     with the actions (``"shifted"``), or could not be observed (``"unseen"``). None for other methods."""
+    relative: np.ndarray | None = None
+    """For interventions with random numbers held fixed: the mean over replays of the largest change of the target in a
+    step, relative to the standard deviation of the target over steps, ``(n, m)``."""
+    lacks_reactions: bool = False
+    """Whether the other actions were replayed for several steps (open loop), so that influence through actors that
+    react to their observations is missing."""
     also: Mapping[str, "Discovery"] = field(default_factory=dict)
     """The other networks of the same interventions by name: ``one-step``, ``open-loop``."""
 
     def __post_init__(self) -> None:
         kinds = {"method": MethodName, "kind": TargetKind, "loop": Loop, "effect_unit": str, "streams": Streams | None}
+        kinds["lacks_reactions"] = bool
         for name, kind in kinds.items():
             checked(name, getattr(self, name), kind)
-        for name in ("effect", "p_value", "samples"):
+        for name in ("effect", "p_value", "samples", *["relative"] * (self.relative is not None)):
             array = real_array(name, getattr(self, name), finite=False)
             if array.ndim != 2 or array.shape != np.shape(self.effect) or not array.size:
                 raise ValueError(f"{name}: got {shown(array)}, shape {array.shape}, want (n, m), the shape of effect")
@@ -98,7 +105,7 @@ class Discovery:
     @property
     def tested(self) -> bool:
         """Whether the method has p-values, so that an error rate can be controlled."""
-        return self.method not in WITHOUT_P_VALUES
+        return self.method not in THRESHOLD
 
     @cached_property
     def confidence(self) -> np.ndarray:
@@ -115,51 +122,68 @@ class Discovery:
             threshold = THRESHOLD.get(self.method)
         if threshold is not None:
             return np.nan_to_num(self.effect) > threshold
-        if not self.tested:
-            raise ValueError(
-                f"threshold: missing; the {self.method} method has no p-values, so no false-discovery rate can be "
-                "controlled. Pass one, such as discovery.predictive.THRESHOLDS['low']"
-            )
         return discoveries(self.p_value, fdr, control)
 
     def network(
-        self, fdr: float = 0.05, *, control: Control = "bh", threshold: float | None = None
+        self,
+        fdr: float = 0.05,
+        *,
+        control: Control = "bh",
+        threshold: float | None = None,
+        n_samples: int | None = None,
     ) -> InfluenceNetwork:
         """Return the network of edges with an expected fraction of false edges of at most `fdr`.
 
         - `control`: ``"bh"`` (Benjamini–Hochberg), or ``"by"`` (Benjamini–Yekutieli), which is valid for any dependence
           between the tests and finds less.
-        - `threshold`: instead of both, the minimum effect of an edge. Methods without p-values use only this:
-          ``"predictive"`` requires it, and the default of ``"gated"`` is ½.
+        - `threshold`: instead of both, the minimum effect of an edge. ``"gated"``, which has no p-values, uses only
+          this; its default is ½.
+        - `n_samples`: for interventions, return a soft network for gradients from this many samples N: an edge with the
+          `relative` effect r has the weight r² / (r² + 1/N), close to 1 unless it would add more noise than signal.
+
+        >>> found = Discovery("interventional", "return", effect=np.array([[5.0, 1e-4]]), p_value=np.zeros((1, 2)),
+        ...                   samples=np.ones((1, 2)), relative=np.array([[0.5, 0.01]]))
+        >>> found.network(n_samples=10_000).to_dense().round(2)
+        array([[1. , 0.5]])
         """
-        return InfluenceNetwork(self.found(fdr, control=control, threshold=threshold), self.actions, self.targets)
+        matrix: Any = self.found(fdr, control=control, threshold=threshold)
+        if n_samples is not None:
+            checked("n_samples", n_samples, Count)
+            if self.relative is None:
+                raise ValueError(
+                    f"n_samples: got {n_samples}, but this {self.method} result has no effects relative to the spread; "
+                    "want None, or worthwhile_network(batch, n_samples=…) for data"
+                )
+            square = np.square(self.relative)
+            matrix = np.where(matrix, square / (square + 1 / n_samples), 0.0)
+        network = InfluenceNetwork(matrix, self.actions, self.targets)
+        vars(network)["lacks_reactions"] = self.lacks_reactions
+        return network
 
     def draw(self, style: str = "matrix", *, fdr: float = 0.05, ax: "Axes | None" = None) -> "Axes":
         """Draw the discovery with matplotlib.
 
-        - ``"matrix"``: confidence in grey, a frame around each edge at the false-discovery rate `fdr`, and a cross
+        - ``"matrix"``: confidence in blue, a frame around each edge at the false-discovery rate `fdr`, and a cross
           where nothing could be tested. For methods without p-values, the effect is shown.
         - ``"bipartite"``: as `factorax.structure.draw`, with edges of confidence ½ or more, thinner if it is lower. For
           gates, the probability of being open is used as confidence.
         """
         checked("style", style, Literal["matrix", "bipartite"])
         self.found(fdr, threshold=0.5)  # raises if `fdr` is invalid
-        if ax is not None and not hasattr(ax, "add_patch"):
-            raise TypeError(f"ax: got {shown(ax)}, want the axes of a matplotlib figure")
+        check_axes(ax)
         if style == "bipartite":
             values = self.effect if self.method in THRESHOLD else self.confidence
             drawn = np.where(values >= _DOUBTFUL, values, 0.0)
             return InfluenceNetwork._derive(drawn, self.actions, self.targets).draw(ax=ax)
-        framed = self.tested or self.method in THRESHOLD
-        rule = f"FDR {fdr:g}" if self.tested else f"above {THRESHOLD.get(self.method)}"
+        rule = f"FDR {fdr:g}" if self.tested else f"above {THRESHOLD[self.method]}"
         return draw_matrix(
             self.confidence if self.tested else self.effect,
             self.actions,
             self.targets,
             label="confidence" if self.tested else self.effect_unit,
-            title=f"{self.method}, {self.name}" + (f"; framed: edges, {rule}" if framed else ""),
-            top=1.0 if framed else None,
-            edges=self.found(fdr) if framed else None,
+            title=f"{self.method}, {self.name}; framed: edges, {rule}",
+            top=1.0,
+            edges=self.found(fdr),
             untested=np.isnan(self.p_value) if self.tested else None,
             ax=ax,
         )
@@ -186,6 +210,7 @@ class Discovery:
                 "action": self.actions[a],
                 "target": self.targets[b],
                 "effect": float(self.effect[a, b]),
+                "relative": None if self.relative is None else float(self.relative[a, b]),
                 "p_value": None if np.isnan(self.p_value[a, b]) else float(self.p_value[a, b]),
                 "confidence": float(self.confidence[a, b]),
                 "samples": int(self.samples[a, b]),
@@ -202,12 +227,12 @@ class Discovery:
                 f"{_pairs(self.found())}: {self.effect_unit} above {THRESHOLD[self.method]:g}, each from "
                 f"{_range(self.samples)} samples"
             )
-        elif not self.tested:
-            lines.append(f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) selects edges")
         else:
             lines.append(
                 f"{_pairs(self.found())} at a false-discovery rate of 0.05, each from {_range(self.samples)} samples"
             )
+        if self.relative is not None and self.found().any():
+            lines.append(f"effects relative to the spread of the target: {_strengths(self)}")
         for other in self.also.values():
             edges, others = self.found(), other.found()
             lines.append(
@@ -217,7 +242,13 @@ class Discovery:
         if self.streams is not None:
             lines.append(f"random streams: {self.streams}")
         promise = SHIFTED if self.streams in ("shifted", "unseen") else PROMISES[self.method]
-        return "\n".join([*lines, f"What it says: {promise}.", *self.notes])
+        lines += [f"What it says: {promise}.", *self.notes]
+        if self.lacks_reactions:
+            lines.append(
+                "open loop: other actors repeated their actions. If their policies observe what others change, use "
+                "fx.discover(…, policy=model) to find the network that training needs"
+            )
+        return "\n".join(lines)
 
     __repr__ = __str__
 
@@ -225,6 +256,18 @@ class Discovery:
 def _pairs(edges: np.ndarray) -> str:
     count = int(edges.sum())
     return f"{count} of {counted(edges.size, 'pair')} {'is an edge' if count == 1 else 'are edges'}"
+
+
+def _strengths(found: Discovery) -> str:
+    """Return the range of the relative effects of edges, with the weakest and the strongest edge by name."""
+    assert found.relative is not None
+    i, j = np.nonzero(found.found())
+    values = found.relative[i, j]
+    low, high = (
+        f"{values[k]:.2g} ({edge_label(found.actions[i[k]], found.targets[j[k]])})"
+        for k in (values.argmin(), values.argmax())
+    )
+    return f"median {np.median(values):.2g}, from {low} to {high}"
 
 
 def _range(samples: np.ndarray) -> str:

@@ -18,6 +18,8 @@ from .streams import Streams
 ActingFunction = Callable[[Any, Any], Any]
 RATES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """How often an action sequence leaves its usual value: from constant for long to new in each step."""
+_REFERENCES = 6
+"""Number of episodes from which the spread of targets is estimated."""
 OPTIONS = {"horizon": Count, "trials": Count, "groups": bool, "one_step": bool, "seed": Seed}
 """Types of the options of interventions."""
 
@@ -31,8 +33,15 @@ class Simulator(ABC):
     """Hashes of everything that no action can have touched in the last call of `play` or `play_once`, ``(B, T + 2)``;
     see `factorax.discovery.streams.held_steps`. None if streams cannot shift."""
 
+    tolerance: float = 0.0
+    """Default tolerance of `intervene`: none, as only what depends on an action changes in a compiled program."""
+
     def __init__(self, spec: Spec, horizon: int, policy: ActingFunction | None):
         self.space, self.network = spec.components, spec.network.static
+        self.spread = np.zeros(self.network.shape[1])
+        """Standard deviation of each target over the steps of a few episodes, ``(m,)``; 0 before `measure_spread`."""
+        self.least_change = np.zeros(self.network.shape[1])
+        """A target that differs by more than this in a step has moved, ``(m,)``."""
         self.horizon, self.policy, self.steps = horizon, policy, 0
         self.factor_of = np.arange(len(self.space)) if spec.factors is None else spec.factors
 
@@ -48,6 +57,22 @@ class Simulator(ABC):
     def watched(self) -> str:
         """What is compared, in words."""
         return "keys"
+
+    def measure_spread(self, seed: int, tolerance: float) -> None:
+        """Play a few episodes with other seeds, and set `spread` and `least_change` for this relative tolerance."""
+        rng = np.random.default_rng([seed, 7])
+        rows = []
+        for number in range(_REFERENCES):
+            actions = [self.sequence(rng, alike=False) for _ in range(2)]
+            base = None if self.policy is not None else actions[0]
+            psi = self.play(seed + number, base, actions[1], rng.random((1, self.network.shape[0])) < 0.5)[0]
+            lasts = 1 + np.flatnonzero(psi.any(axis=1)).max(initial=0)  # all targets are 0 after the end
+            rows.append(psi[:lasts][np.isfinite(psi[:lasts]).all(axis=1)].astype(np.float64))
+        steps = np.concatenate(rows)
+        if len(steps):
+            self.spread = steps.std(axis=0)
+            rounding = np.finfo(np.float32).eps * np.abs(steps).max(axis=0)
+            self.least_change = np.maximum(tolerance * self.spread, rounding) if tolerance else 0 * self.spread
 
     @abstractmethod
     def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:

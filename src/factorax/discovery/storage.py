@@ -16,10 +16,8 @@ from .._files import parse_json, read_bytes, write_whole
 T = TypeVar("T")
 FORMAT = 1
 _LARGEST = 2**30
-_ARRAYS = {"effect": np.float64, "p_value": np.float64, "samples": np.int64}
-_HEADER = ("method", "kind", "loop", "effect_unit", "notes", "steps")
-_LATER = ("streams",)
-"""Fields that earlier versions do not have."""
+_ARRAYS = {"effect": np.float64, "p_value": np.float64, "samples": np.int64, "relative": np.float64}
+_HEADER = ("method", "kind", "loop", "effect_unit", "notes", "steps", "streams", "lacks_reactions")
 
 
 def save(
@@ -31,9 +29,9 @@ def save(
 ) -> None:
     """Write a discovery atomically: its fields under the name ``""``, those of ``also`` under their names."""
     arrays = {f"{name}/{key}": np.ascontiguousarray(part[key], dtype)
-              for name, part in parts.items() for key, dtype in _ARRAYS.items()}  # fmt: skip
+              for name, part in parts.items() for key, dtype in _ARRAYS.items() if part[key] is not None}  # fmt: skip
     header: dict[str, Any] = {"format": FORMAT, "actions": actions, "targets": targets}
-    header["parts"] = {name: {key: part[key] for key in (*_HEADER, *_LATER)} for name, part in parts.items()}
+    header["parts"] = {name: {key: part[key] for key in _HEADER} for name, part in parts.items()}
     data = save_tensors(arrays, metadata={"factorax.discovery": json.dumps(header, ensure_ascii=False)})
     write_whole(Path(path), lambda file: file.write(data))
 
@@ -55,13 +53,14 @@ def load(path: str | os.PathLike[str], build: Callable[..., T]) -> T:
 
 
 def _fields(arrays: dict[str, np.ndarray], name: str, head: dict[str, Any], labels: tuple[Any, Any]) -> dict[str, Any]:
-    values: dict[str, Any] = {key: arrays[f"{name}/{key}"] for key in _ARRAYS}
+    values: dict[str, Any] = {key: arrays.get(f"{name}/{key}") for key in _ARRAYS}
     for key, dtype in _ARRAYS.items():
+        if values[key] is None and key == "relative":
+            continue
         if values[key].dtype != dtype or values[key].shape != tuple(map(len, labels)):
             raise ValueError(f"{name}/{key} has shape {values[key].shape} and type {values[key].dtype}")
     fields: dict[str, Any] = {key: head[key] for key in _HEADER} | {
         "notes": tuple(map(str, head["notes"])),
         "steps": int(head["steps"]),
     }
-    fields |= {key: head[key] for key in _LATER if key in head}
     return {**fields, **values, "actions": labels[0], "targets": labels[1]}

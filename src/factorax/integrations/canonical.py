@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import shown
 from ..observations import ObservationSpace
-from ..rollouts.returned import check_reset, check_step, flag, real_numbers
+from ..rollouts.returned import check_step, checked_reset, flag, real_numbers
 from ..structure import InfluenceNetwork
 from ..structure.labels import counted
 from .rewards import Parts
@@ -97,9 +97,7 @@ class FactoredGymnasium(FactoredEnv):
         """Start an episode."""
         super().reset(seed=seed)
         self._time = 0
-        returned = self.env.reset(seed=seed, options=options)
-        check_reset(returned)
-        obs, info = returned
+        obs, info = checked_reset(self.env, seed=seed, options=options)
         return self._observe(obs, info), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:

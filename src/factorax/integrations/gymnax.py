@@ -108,7 +108,7 @@ def _problem(env: Any, params: Any, *, is_plain: bool) -> Problem:
         name=f"gymnax:{env.name}",
         reset=reset,
         step=step,
-        observation_space=observation_space,  # pyright: ignore[reportArgumentType]
+        observation_space=observation_space,
         action_space=action_space,
         network=network_for(None, action_space, ("reward",)),
         weights=np.ones(1),

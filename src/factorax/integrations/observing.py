@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from ..observations import ObservationSpace, is_image_like
+from ..rollouts.returned import checked_reset
 from ..structure.labels import counted
 from .canonical import Places, flat_observations, own_observations
 from .rewards import value_at
@@ -30,7 +31,7 @@ def observed(
     if len({*paths, *(path for path, _, _ in before)}) < len(paths) + len(before):
         raise ValueError(f"observe: got {list(paths)}, want different paths")
     if entries is None:
-        info = env.reset(seed=0)[1]
+        info = checked_reset(env, seed=0)[1]
         entries = [_space_of(path, _value(info, path)) for path in paths]
     named = OrderedDict(zip(paths, entries, strict=True))
     own = ObservationSpace.of(env.observation_space)

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..rollouts.returned import Misfit, check_reset, check_step, flag, real_numbers
+from ..rollouts.returned import Misfit, check_step, checked_reset, flag, real_numbers
 from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
 from .agent_observations import agent_observations
@@ -93,9 +93,7 @@ class FactoredParallel(FactoredEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
         super().reset(seed=seed)
-        returned = self.env.reset(seed=seed, options=options)
-        check_reset(returned)
-        obs, infos = returned
+        obs, infos = checked_reset(self.env, seed=seed, options=options)
         self._alive = self._living()
         return self._observed(obs), {"agents": infos}
 

@@ -1,7 +1,9 @@
 """RDDL models as environments, with the influence network derived from the model."""
 
+import contextlib
+import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -11,12 +13,14 @@ import gymnasium as gym
 import numpy as np
 
 from .._lazy import import_quietly
-from ..structure.labels import counted, some, warn
-from ._rddl_constants import Constants
+from ..structure.labels import counted, printable, some, warn
 from ._rddl_dependencies import Dependencies
 from ._rddl_influence import Influence, Reads, check_reads, read_influence
 from ._rddl_streams import Streams
 from ._rddl_terms import Terms
+
+_KINDS = {"boolean": "logical", "randomvar": "random", "randomvector": "random_vector"}
+"""Kinds of expressions whose method in the simulator has another name."""
 
 
 def influence(
@@ -28,11 +32,12 @@ def influence(
     python_functions: dict[str, Any] | None = None,
 ) -> Influence:
     """Return the influence networks of a model without creating an environment; arguments are as in `make`."""
-    simulator: Any = _import("pyRDDLGym.core.simulator").RDDLSimulator(
-        _model(domain, instance), python_functions=python_functions
-    )
-    dependencies = Dependencies(simulator)
-    return read_influence(dependencies, Terms(dependencies, merge_constants=merge_constants), reads)
+    build, model = _import("pyRDDLGym.core.simulator").RDDLSimulator, _model(domain, instance)
+    with _naming(domain, instance):
+        simulator = build(model, python_functions=python_functions)
+    with _naming(domain, instance, (RecursionError, KeyError)):
+        dependencies = Dependencies(simulator)
+        return read_influence(dependencies, Terms(dependencies, merge_constants=merge_constants), reads)
 
 
 def named(text: str) -> "Callable[[], RDDLEnvironment]":
@@ -73,7 +78,7 @@ def make(
     check_reads(reads)
     rddl = _import("pyRDDLGym.core.env")
     model = _model(domain, instance)
-    with warnings.catch_warnings():
+    with _naming(domain, instance), warnings.catch_warnings():
         # pyRDDLGym warns that preconditions other than bounds are not enforced.
         warnings.simplefilter("ignore", UserWarning)
         simulation = rddl.RDDLEnv(
@@ -86,7 +91,8 @@ def make(
     if unknown:
         raise ValueError(f"bounds: got {some(unknown)}, want action fluents: {some(sorted(model.action_fluents), 30)}")
     simulation._bounds.update(bounds or {})
-    return RDDLEnvironment(simulation, time_left=time_left, reads=reads, merge_constants=merge_constants)
+    with _naming(domain, instance, (RecursionError, KeyError)):
+        return RDDLEnvironment(simulation, time_left=time_left, reads=reads, merge_constants=merge_constants)
 
 
 class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
@@ -229,6 +235,42 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
             )
 
 
+class Constants:
+    """A replacement for the simulator's `_sample`, with a table of expressions instead of a chain of comparisons.
+
+    pyRDDLGym interprets a tree of expressions in every step. Much of it never changes: bounds, invariants on
+    parameters of the model, and which objects are controllable. These values are cached at the first evaluation.
+    Everything else is evaluated by the simulator's own methods, in its own order, so results are bit-identical.
+    """
+
+    def __init__(self, simulator: Any):
+        self._simulator = simulator
+        self._methods: dict[int, Callable[[Any, Any], Any]] = {}
+        self._values: dict[int, Any] = {}
+        self._expressions: list[Any] = []
+        """The expressions in the tables, kept alive so that no other expression gets the same address."""
+        simulator._sample = self.sample
+
+    def sample(self, expr: Any, subs: Any) -> Any:
+        """Replace the simulator's `_sample`."""
+        place = id(expr)
+        method = self._methods.get(place)
+        if method is not None:
+            return method(expr, subs)
+        if place in self._values:
+            return self._values[place]
+        self._expressions.append(expr)
+        kind = expr.etype[0]
+        method = getattr(self._simulator, f"_sample_{_KINDS.get(kind, kind)}", None)
+        if method is None:  # let the simulator raise its own error
+            return type(self._simulator)._sample(self._simulator, expr, subs)
+        if self._simulator.rddl.is_non_fluent_expression(expr):
+            value = self._values[place] = method(expr, subs)
+            return value
+        self._methods[place] = method
+        return method(expr, subs)
+
+
 def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
     """Return the Gymnasium space of an action fluent."""
     kind, model = simulation.model.action_ranges[name], simulation.model
@@ -274,7 +316,7 @@ def _model(domain: Any, instance: Any) -> Any:
             got = "domain" if paths[0] else "instance"
             raise ValueError(f"domain, instance: only the {got} is a file; want two files, or two names")
         paths = _from_repository(str(domain), str(instance))
-    reader = _import("pyRDDLGym.core.parser.reader").RDDLReader(*map(str, paths))
+    read = _import("pyRDDLGym.core.parser.reader").RDDLReader
     parser = _import("pyRDDLGym.core.parser.parser").RDDLParser(lexer=None, verbose=False)
     # Otherwise the parser warns of tokens that RDDL does not use, and leaves a file open.
     options: dict[str, Any] = {"debug": False, "errorlog": _import("ply.yacc").NullLogger()}
@@ -282,7 +324,22 @@ def _model(domain: Any, instance: Any) -> Any:
         parser.build(**options)
     except (AttributeError, SyntaxError):  # another process was writing the parser tables at the same time
         parser.build(**options, tabmodule="tables_in_memory", write_tables=False)
-    return compiler.RDDLLiftedModel(parser.parse(reader.rddltxt))
+    with _naming(domain, instance):
+        return compiler.RDDLLiftedModel(parser.parse(read(*map(str, paths)).rddltxt))
+
+
+@contextlib.contextmanager
+def _naming(domain: Any, instance: Any, kinds: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
+    """Convert errors of pyRDDLGym to a ValueError of one line, which names the files of the model."""
+    try:
+        yield
+    except kinds as error:
+        lines = re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()
+        marked = next((line for line in lines if line.lstrip().startswith(">>")), "")  # the line with a syntax error
+        cause = f"{type(error).__name__}: {' '.join(' '.join([*lines[:1], marked]).split())}"
+        names = "the model" if instance is None else f"{str(domain)!r}, {str(instance)!r}"
+        hint = "; its expressions are nested too deeply" if isinstance(error, RecursionError) else ""
+        raise ValueError(f"domain, instance: cannot read {names} ({printable(cause):.300}){hint}") from error
 
 
 def _file(name: str | Path | int, what: str) -> Path | None:

@@ -38,15 +38,20 @@ def parts_of(reward: Any) -> Parts:
     )
 
 
-def _from_info(reward: str) -> Parts:
+def routes_of(reward: str) -> dict[str, list[str]]:
+    """Return the keys of each path in ``"info:a,b.c"``."""
     paths = [path.strip() for path in reward.removeprefix("info:").split(",")]
     if not all(paths) or len(set(paths)) < len(paths):
         raise ValueError(f'reward: got {reward!r}, want distinct paths separated by commas, as in "info:a,b.c"')
-    routes = [path.split(".") for path in paths]
+    return {path: path.split(".") for path in paths}
+
+
+def _from_info(reward: str) -> Parts:
+    routes = routes_of(reward)
 
     def read(obs: Any, action: Any, scalar: Any, info: Any) -> Any:
         parts, nested = [], False
-        for route in routes:
+        for route in routes.values():
             value = value_at(info, route, f"reward: {reward!r}", _EVERY_STEP)
             if isinstance(value, Mapping):
                 raise ValueError(
@@ -57,7 +62,7 @@ def _from_info(reward: str) -> Parts:
             parts.append(value)
         return np.concatenate([np.ravel(value) for value in parts]) if nested else parts
 
-    return Parts(read, tuple(paths))
+    return Parts(read, tuple(routes))
 
 
 def value_at(info: Any, route: list[str], what: str, advice: str) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..rollouts.returned import Misfit
 from ..structure.labels import counted, some
+from .rewards import routes_of
 
 
 class RowParts(NamedTuple):
@@ -33,17 +34,14 @@ def row_parts_of(reward: Any) -> RowParts:
 
 
 def _from_info(reward: str) -> RowParts:
-    paths = [path.strip() for path in reward.removeprefix("info:").split(",")]
-    if not all(paths) or len(set(paths)) < len(paths):
-        raise ValueError(f'reward: got {reward!r}, want distinct paths separated by commas, as in "info:a,b.c"')
-    routes = [path.split(".") for path in paths]
+    routes = routes_of(reward)
 
     def read(obs: Any, actions: Any, rewards: Any, info: Any, resets: np.ndarray | None) -> Any:
         n = len(rewards)
-        columns = [_rows_at(info, route, n, resets, reward) for route in routes]
+        columns = [_rows_at(info, route, n, resets, reward) for route in routes.values()]
         return np.concatenate([rows.reshape(n, -1) for rows in columns], axis=1)
 
-    return RowParts(read, tuple(paths))
+    return RowParts(read, tuple(routes))
 
 
 def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, reward: str) -> np.ndarray:

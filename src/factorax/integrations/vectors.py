@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_seeds
-from ..rollouts.returned import check_reset, check_step
+from ..rollouts.returned import check_step, checked_reset, checked_step
 from ..rollouts.returned_rows import flags, last_observations, targets, with_final
 from ..spec import observed_places
 from ..structure import InfluenceNetwork
@@ -60,9 +60,8 @@ class FactoredVector(VectorEnv):
         """Start episodes in all environments, or in those of ``options["reset_mask"]``."""
         marked = None if options is None else options.get("reset_mask")
         self._ended = np.zeros(self.num_envs, bool) if marked is None else self._ended & ~np.asarray(marked)
-        returned = self.env.reset(seed=seed, options=options)
-        check_reset(returned)
-        return self._rows(returned[0]), returned[1]
+        obs, info = checked_reset(self.env, seed=seed, options=options)
+        return self._rows(obs), info
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step all environments with a copy of the actions."""
@@ -217,5 +216,5 @@ def _one_step(vector: FactoredVector) -> tuple[np.ndarray, Any]:
     vector.reset(seed=0)
     actions = space.sample()
     vector._time = 1
-    obs, reward, _, _, info = vector.env.step(copied(actions))
+    obs, reward, _, _, info = checked_step(vector.env, copied(actions))
     return vector.read(vector._rows(obs), actions, reward, with_final(info, vector.num_envs)), reward

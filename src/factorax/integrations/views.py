@@ -11,6 +11,7 @@ import numpy as np
 from .._checks import checked, shown
 from .._credit import credit
 from ..problems.problem import Problem
+from ..problems.vectors import create
 from ..spec import Spec, is_jax
 from ..structure import InfluenceNetwork
 from ..structure.checks import as_network
@@ -35,7 +36,7 @@ def to_gymnasium(problem: Any) -> gym.Env:
     """
     if is_jax(problem):
         return ProblemEnv(problem)
-    env: Any = problem() if callable(problem) else None
+    env: Any = create(problem) if callable(problem) else None
     if not isinstance(env, gym.Env):
         raise TypeError(
             f"problem: got {shown(problem if env is None else env)}, want a Problem or a function that returns a "

@@ -8,8 +8,10 @@ import gymnasium as gym
 import numpy as np
 
 from .._checks import check_each, check_function, checked, listed
-from ..observations import ObservationSpace
-from ..problems.vectors import is_vector
+from ..problems.vectors import create, is_vector
+from ..rollouts.returned import checked_step
+from ..rollouts.seeding import differ
+from ..rollouts.seeding import observed as observed_episode
 from ..spaces import sample_valid
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
@@ -109,7 +111,7 @@ class Factory:
 
     def __init__(self, make: Callable[[], Any], options: dict[str, Any]):
         self.make, self.options = make, options
-        env = make()
+        env = create(make)
         try:
             first = _wrapped(env, options)
         except Exception:
@@ -125,7 +127,7 @@ class Factory:
     def __call__(self) -> "FactoredEnv | FactoredVector":
         """Create another environment."""
         first, self._first = self._first, None
-        return _wrapped(self.make(), self.options, self.measured) if first is None else first
+        return _wrapped(create(self.make), self.options, self.measured) if first is None else first
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_first": None}  # a simulator cannot leave its process
@@ -244,30 +246,18 @@ def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
     obs, info = env.reset(seed=0)
     action = sample_valid(space, obs, info)
     env._time = 1
-    obs, reward, _, _, info = env.env.step(copy.deepcopy(action))
+    obs, reward, _, _, info = checked_step(env.env, copy.deepcopy(action))
     return env.parts(obs, action, reward, info), reward
 
 
-def _check_seed(env: Any, steps: int = 10) -> None:
-    space = copy.deepcopy(env.action_space)
-    of_one = ObservationSpace.of(getattr(env, "single_observation_space", env.observation_space))
-    as_rows = lambda obs: of_one.batch(obs)[0] if is_vector(env) else of_one.row(obs)  # noqa: E731
-    episodes = []
-    for _ in range(2):
-        space.seed(0)
-        obs, info = env.reset(seed=123)
-        episode = [as_rows(obs)]
-        for _ in range(steps):
-            obs, _, terminated, truncated, info = env.step(sample_valid(space, obs, info))
-            episode += [as_rows(obs), info["vector_reward"]]
-            if np.any(terminated) or np.any(truncated):
-                break
-        episodes.append(episode)
-    differ = [i for i, (a, b) in enumerate(zip(*episodes, strict=False)) if not np.array_equal(a, b, equal_nan=True)]
-    if differ or len(episodes[0]) != len(episodes[1]):
-        first = differ[0] if differ else min(map(len, episodes))
-        what = "the first observation" if first == 0 else f"step {(first + 1) // 2}"
+def _check_seed(env: Any) -> None:
+    """Raise unless two episodes with the same seed and actions have the same observations and targets."""
+    first, again = (observed_episode(env, 0, targets=True) for _ in range(2))
+    if differ(first, again) or len(first) != len(again):
+        pairs = enumerate(zip(first, again, strict=False))
+        step = next((t for t, (a, b) in pairs if differ([a], [b])), min(len(first), len(again)))
         raise ValueError(
-            f"check_seed: two episodes with reset(seed=123) and the same actions differ in {what}; want all random "
-            "numbers only from self.np_random, which reset(seed=…) seeds, or omit check_seed"
+            f"check_seed: two episodes with reset(seed=0) and the same actions differ in "
+            f"{f'step {step}' if step else 'the first observation'}; want all random numbers only from self.np_random, "
+            "which reset(seed=…) seeds, or omit check_seed"
         )

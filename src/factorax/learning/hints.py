@@ -27,6 +27,19 @@ def warn_if_dense(spec: Spec, config: Config) -> None:
         )
 
 
+def warn_if_open_loop(spec: Spec, config: Config) -> None:
+    """Warn if K was discovered with replayed actions, but policies observe what others change and react to it."""
+    network = spec.network.static
+    if spec.local is None or config.estimator != "factored" or not spec.network.is_fixed:
+        return
+    if network.lacks_reactions and network.density < 1:
+        warn(
+            "network: was discovered in open loop, where other actors repeat their actions, but policies with local "
+            "observations react to what others change. Edges through these reactions are missing, and the gradient is "
+            "biased if there are any. Find them with fx.discover(..., policy=model), after some training of this model"
+        )
+
+
 def warn_if_short(config: Config, steps: int) -> None:
     """Warn if `steps` are fewer than one rollout, because training always makes whole rollouts."""
     if 0 < steps < config.rollout_steps:

@@ -32,7 +32,7 @@ from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
 from .factor_samples import FactorUpdate
 from .fused_layers import without_gradients
-from .hints import warn_if_dense, warn_if_unscaled
+from .hints import warn_if_dense, warn_if_open_loop, warn_if_unscaled
 from .metrics import Metrics
 from .modules.custom import seen_shape
 from .policies import Agent, Policy
@@ -93,6 +93,7 @@ class Learner:
         spec = Spec.of(problem, None if adaptive else network, **options)
         if not adaptive:
             warn_if_dense(spec, config)
+            warn_if_open_loop(spec, config)
         else:
             spec = spec.with_network(AdaptiveNetwork.from_complete(spec.network.static))
         warn_if_unscaled(spec, config)

@@ -8,7 +8,7 @@ from .._checks import Count, checked, did_you_mean, nearest
 from ..problems.families import parse_value
 from ..spaces import ActionSpace
 from ..spec import declared_network, opened
-from ..structure import Curriculum, InfluenceNetwork
+from ..structure import InfluenceNetwork, NetworkSchedule
 from .adaptive import AdaptiveNetwork
 from .adaptive_state import AdaptiveStateNetwork
 
@@ -47,7 +47,8 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
       the three bins of entry 0 of the observation; ``adaptive-state:0:-0.5,0.5+3:0``: for entries 0 and 3;
     - ``near``, ``lagged``, ``decay:0.5``: the result of the problem's method `influence` for this name, and for the
       value after the colon if there is one, as in ``influence("decay", 0.5)``;
-    - ``curriculum:near,own,complete``: a `Curriculum` of two or more networks of the problem;
+    - ``curriculum:near,own,complete``: two or more networks of the problem in turn, each for an equal share of the
+      steps;
     - a file that `InfluenceNetwork.save` wrote.
 
     >>> from factorax.problems import find_problem
@@ -97,8 +98,8 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
             raise ValueError(f"{error if names_argument else f'network: got {name!r} ({error})'}; {hint}") from error
 
 
-def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curriculum:
-    """Return the curriculum of networks with comma-separated names."""
+def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> NetworkSchedule:
+    """Return a schedule that trains with each of the named networks for an equal share of the steps."""
     want = "two or more networks of the problem, separated by commas, as in curriculum:own,complete"
     names = stages.split(",")
     if len(names) < 2 or not all(names):
@@ -109,8 +110,7 @@ def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curr
     for stage in names:
         if is_file(stage):
             raise ValueError(
-                f"network: got {stage!r:.60} in a curriculum, want {want}; for files use "
-                "fx.structure.Curriculum in Python"
+                f"network: got {stage!r:.60} in a curriculum, want {want}; for files use fx.NetworkSchedule in Python"
             )
         network = _own(problem, name) if stage == "own" else find_network(problem, stage)
         if not isinstance(network, InfluenceNetwork):
@@ -120,7 +120,10 @@ def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curr
         networks.append(network)
     if names[0] == "complete":
         networks[0] = networks[0].relabel(networks[1].actions, networks[1].targets)
-    return Curriculum(networks, steps=steps)
+    if steps < len(networks):
+        raise ValueError(f"steps: got {steps}, want at least one for each of the {len(networks)} networks")
+    # The last network starts after all other shares, and stays in use.
+    return NetworkSchedule(*networks, steps=-(-steps * (len(networks) - 1) // len(networks)), ramp="step")
 
 
 def _adaptive_state(problem: Any, name: str, bins: str) -> AdaptiveStateNetwork:

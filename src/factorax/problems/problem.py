@@ -18,8 +18,8 @@ class Step(NamedTuple):
 
     state: Any
     """A pytree of arrays with constant shapes."""
-    obs: jax.Array
-    """The observation, shape ``(d,)``."""
+    obs: Any
+    """The observation, an array; a dict or tuple of arrays if the observation space is a Dict or Tuple."""
     psi: jax.Array
     """The targets, ``(m,)``."""
     terminated: jax.Array
@@ -42,19 +42,21 @@ class Problem:
     """
 
     name: str
-    reset: Callable[[jax.Array], tuple[Any, jax.Array]]
+    reset: Callable[[jax.Array], tuple[Any, Any]]
     """Maps a key to a state and an observation."""
     step: Callable[[jax.Array, Any, Any], Step]
     """Maps a key, a state and an action (an element of the action space, as JAX arrays) to a `Step`."""
-    observation_space: gym.spaces.Box
+    observation_space: gym.Space
+    """Box, Discrete, MultiDiscrete or MultiBinary, or a Dict or Tuple of those. A Dict may have a MultiBinary
+    ``action_mask``, with one number per choice of the action, 0 if it is not valid."""
     action_space: gym.Space
     network: InfluenceNetwork
     """The network of returns: which factor influences which target, now *or later*."""
     weights: np.ndarray
     """The weights λ, ``(m,)``."""
-    local: Callable[[jax.Array], jax.Array] | None = None
-    """Maps observations ``(..., d)`` to local observations of each factor, ``(..., n, l)``, or of each component of an
-    action, ``(..., c, l)``, for shared and independent policies."""
+    local: Callable[[Any], jax.Array] | None = None
+    """Maps observations, arrays ``(..., d)`` or dicts or tuples of them, to local observations of each factor,
+    ``(..., n, l)``, or of each component of an action, ``(..., c, l)``, for shared and independent policies."""
 
     def __post_init__(self) -> None:
         checked("name", self.name, str)

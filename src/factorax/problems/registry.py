@@ -12,6 +12,7 @@ from .._checks import checked, did_you_mean, nearest, shown
 from ..plugins import families, family_of, imported, missing_distribution
 from ..plugins import register as register
 from .problem import Problem
+from .vectors import create
 
 
 def find_problem(name: str) -> Any:
@@ -102,7 +103,7 @@ def _from_module(name: str, module: str, function: str) -> Any:
     make = _import(name, module, function)
     if not callable(make):
         raise ValueError(f"problem: got {name!r:.200}, which is {shown(make)}; want a function that returns a problem")
-    problem: Any = make()
+    problem: Any = create(make)
     if isinstance(problem, Problem):
         return problem
     if not all(hasattr(problem, each) for each in ("reset", "step", "close", "action_space", "observation_space")):

@@ -8,11 +8,11 @@ import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
 
 from .._arrays import drawn
 from .._checks import Count, Whole, check_each
 from ..structure import InfluenceNetwork, LaggedNetwork
+from ..structure.patterns import k_hop
 from .problem import Problem, Step
 
 _SIZES = dict.fromkeys(("n", "delay", "rows", "columns", "horizon"), Count) | {"hops": Whole}
@@ -168,25 +168,19 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
         views = jnp.concatenate([cars, *(padded[(..., *where, slice(None))] for where in around)], axis=-1)
         return views.reshape(*obs.shape[:-1], n, -1)
 
-    across = [(int(a), int(b)) for a, b in zip(place[:, :-1].ravel(), place[:, 1:].ravel(), strict=True)]
-    down = [(int(a), int(b)) for a, b in zip(place[:-1].ravel(), place[1:].ravel(), strict=True)]
+    import networkx as nx
+
+    roads = nx.DiGraph()
+    roads.add_nodes_from(range(n))
+    for start, end in ((place[:, :-1], place[:, 1:]), (place[:-1], place[1:])):  # to the east and to the south
+        roads.add_edges_from(zip(start.ravel().tolist(), end.ravel().tolist(), strict=True))
     return Problem(
         name="queues",
         reset=reset,
         step=step,
         observation_space=gym.spaces.Box(0.0, 2.0, (2 * n,), np.float32),
         action_space=gym.spaces.MultiDiscrete([2] * n),
-        network=downstream(n, across + down, hops),
+        network=InfluenceNetwork(k_hop(roads, hops).matrix),
         weights=np.ones(n),
         local=local,
     )
-
-
-def downstream(n: int, edges: list[tuple[int, int]], hops: int) -> InfluenceNetwork:
-    """Return the network in which each of n nodes influences itself and the nodes up to `hops` directed edges away."""
-    start, end = np.array(edges, int).reshape(-1, 2).T
-    step = sparse.csr_array((np.ones(len(start) + n), (np.append(start, range(n)), np.append(end, range(n)))), (n, n))
-    reach = sparse.eye_array(n, format="csr")
-    for _ in range(hops):
-        reach = reach @ step
-    return InfluenceNetwork(reach.astype(bool))

@@ -1,5 +1,6 @@
-"""Properties of a Gymnasium vector environment and of its sub-environments."""
+"""Creation of environments, and properties of Gymnasium vector environments and of their sub-environments."""
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -8,6 +9,19 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 SEED_PER_ENV = "seed_per_env"
 """Key of `metadata`: whether ``reset(seed=[…], options={"reset_mask": mask})`` resets exactly the marked environments,
 each with its own seed."""
+
+
+def create(make: Callable[[], Any]) -> Any:
+    """Return the environment of a factory, which may also return a class or another factory, as in
+    ``def make(): return fx.wrap(Class, network)``.
+
+    >>> create(lambda: gym.envs.classic_control.CartPoleEnv).action_space
+    Discrete(2)
+    """
+    env = make()
+    while callable(env) and (isinstance(env, type) or not hasattr(env, "step")):
+        env = env()
+    return env
 
 
 def is_vector(env: Any) -> bool:

@@ -11,6 +11,7 @@ with lazy_imports(__name__):
     from .checking import check_problem as check_problem
     from .collector import Behaviour as Behaviour
     from .collector import Collector as Collector
+    from .data_checks import DataWarning as DataWarning
     from .factory import collector_for as collector_for
     from .host import HostEnvironments as HostEnvironments
     from .in_jax import JaxCollector as JaxCollector

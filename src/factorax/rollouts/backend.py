@@ -9,7 +9,6 @@ import numpy as np
 
 from .episodes import Episode, continued
 from .player import Iteration
-from .recycled import RecycledArrays
 from .transitions import Fragment, RunningEpisodes, Transition, side_by_side
 
 
@@ -27,9 +26,6 @@ class Backend(ABC):
 
     in_flight = False
     """Whether fragments have been started and not yet collected."""
-
-    def __init__(self) -> None:
-        self._arrays = RecycledArrays()
 
     @abstractmethod
     def send(self, iteration: Iteration) -> None:
@@ -55,7 +51,7 @@ class Backend(ABC):
         for fragment in fragments:
             for message in fragment.messages:
                 warnings.warn(message, LostWarning, stacklevel=2)  # a Warning keeps its own category
-        transitions = side_by_side([fragment.transitions for fragment in fragments], self._arrays)
+        transitions = side_by_side([fragment.transitions for fragment in fragments])
         running = zip(*(fragment.running for fragment in fragments), strict=True)
         joined: list[Any] = [None if parts[0] is None else np.concatenate(parts) for parts in running]
         self.episodes = continued(self.episodes, transitions, RunningEpisodes(*joined))

@@ -14,53 +14,32 @@ from typing import Any
 import numpy as np
 
 from ..problems.failures import EpisodeLost
+from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
 from ..structure.labels import warn
 from .calls import Calls
+from .environments import Environments
 from .episodes import Episode
 from .realigning import replayed
 from .returned import Misfit
-from .transitions import RunningEpisodes, Transition
+from .transitions import Transition
 from .vector import Rows, Vector, check_multiple
 
 
-class BatchedEnvironments:
+class BatchedEnvironments(Environments):
     """B environments in vectors of n. Ended environments are reset, with their own seed if the vector supports it.
 
     In messages they are numbered `first`, `first` + 1, …. If a vector loses an episode (`EpisodeLost`), the episodes
     of all its environments are lost, because their states are unknown.
     """
 
-    def __init__(
-        self,
-        factory: Callable[[], Any],
-        n_envs: int,
-        space: ActionSpace,
-        n_targets: int,
-        *,
-        n_factors: int | None = None,
-        first: int = 0,
-    ):
-        self.factory, self.space, self.n_targets, self.n_factors, self.first = (
-            factory,
-            space,
-            n_targets,
-            n_factors,
-            first,
-        )
+    def __init__(self, factory: Callable[[], Any], n_envs: int, space: ActionSpace, n_targets: int, **options: Any):
+        super().__init__(factory, n_envs, space, n_targets, **options)
         self.vectors: list[Vector] = [self._made()]
         self.together = n = self.vectors[0].n
         check_multiple(n_envs, n)
         self.vectors += [self._made() for _ in range(n_envs // n - 1)]
-        self.n_envs = n_envs
-        self.obs: np.ndarray | None = None
-        self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
-        self.seeds: list[int] = [0] * n_envs
-        """Seeds of the episodes in progress; for vectors that draw their own seeds, the seed of their first reset."""
-        self.began = np.full(n_envs, -1)
-        self.rngs: list[np.random.Generator] = []
-        """Generators for the seeds of later episodes, one per environment."""
         self.finished: list[tuple[int, np.ndarray]] = []
         """Environment and targets of all episodes that ended in the last rollout."""
         self.calls: np.ndarray | None = None
@@ -72,7 +51,7 @@ class BatchedEnvironments:
         like = self.vectors[0].env.single_action_space if hasattr(self, "vectors") else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StructureWarning)  # already shown when the first environment was created
-            env = self.factory()
+            env = create(self.factory)
         try:
             return Vector(env, self.space, self.n_targets, self.n_factors, like)
         except Misfit as error:
@@ -87,12 +66,6 @@ class BatchedEnvironments:
     def calls_per_step(self) -> int:
         """Maximum number of calls per step."""
         return 2 if self.vectors[0].skips else 1
-
-    def init(self, seed: int) -> None:
-        """Start the first episodes; environment i is seeded with seed + i."""
-        numbers = range(self.first, self.first + self.n_envs)
-        self.rngs = [np.random.default_rng([abs(seed), i]) for i in numbers]
-        self.begin([seed + i for i in numbers])
 
     def begin(self, seeds: Sequence[int], lost: dict[int, EpisodeLost] | None = None) -> None:
         """Start an episode in each environment with its seed."""
@@ -110,7 +83,6 @@ class BatchedEnvironments:
 
     def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
         """Start the episodes of the first vector again, with the same seeds; return its name."""
-        assert self.obs is not None
         with self._watching(0, lost, f"reset again with seeds from {self.seeds[0]}"):
             self.obs[self._rows(0)] = self.vectors[0].begin(self.seeds[self._rows(0)])
         return self.vectors[0].name
@@ -126,7 +98,6 @@ class BatchedEnvironments:
         A vector that loses its episodes is closed, and the index of its first environment is added to `lost` if given.
         Its transitions are then zeros, and the caller must replace it (see `adopt`).
         """
-        assert self.obs is not None
         now = self.obs.copy()
         record = Calls(n_steps * self.calls_per_step, self.n_envs, now.shape[1], len(self.space), self.n_targets)
         n_made, restart = np.zeros(self.n_envs, np.int64), getattr(act, "restart", None)  # recurrent policies have it
@@ -166,16 +137,6 @@ class BatchedEnvironments:
         first = vector.reset(over, self.seeds[self._rows(v)])
         return np.where(over[:, None], first, got.next_obs)
 
-    def step(self, actions: np.ndarray) -> Transition:
-        """Make one step in all environments; return the transition, ``[1, B, ...]``, for flat actions ``(B, c)``."""
-        return self.collect(lambda obs: actions, 1)
-
-    @property
-    def running(self) -> RunningEpisodes:
-        """The episodes in progress after a rollout."""
-        assert self.obs is not None
-        return RunningEpisodes(np.array(self.seeds, np.int64), self.began.copy(), self.obs.copy())
-
     def restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
         """Replay all episodes to their current step; vectors with an episode that does not repeat are lost."""
         self.obs = np.stack([episode.obs for episode in episodes])
@@ -186,28 +147,13 @@ class BatchedEnvironments:
                 totals, lengths = replayed(vector, episodes[rows], self.together)
                 self.episodes[0][rows], self.episodes[1][rows] = totals, lengths
 
-    def adopt(self, i: int, other: "BatchedEnvironments") -> None:
+    def adopt(self, i: int, other: Any) -> None:
         """Replace the vector that starts with environment i by the only one of `other`, with its episodes."""
-        assert self.obs is not None
-        assert other.obs is not None
         rows = slice(i, i + self.together)
         self.vectors[i // self.together], self.obs[rows] = other.vectors[0], other.obs
         self.seeds[rows], self.began[rows] = other.seeds, other.began
         for ours, theirs in zip(self.episodes, other.episodes, strict=True):
             ours[rows] = theirs
-
-    def restart(self, i: int) -> None:
-        """Replace the lost vector that starts with environment i by a new one with new episodes."""
-        row = BatchedEnvironments(
-            factory=self.factory,
-            n_envs=self.together,
-            space=self.space,
-            n_targets=self.n_targets,
-            n_factors=self.n_factors,
-            first=self.first + i,
-        )
-        row.begin([int(rng.integers(2**31)) for rng in self.rngs[i : i + self.together]])
-        self.adopt(i, row)
 
     def close(self) -> None:
         """Close all environments."""

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,8 +76,7 @@ class Collector(ABC):
     @cached_property
     def _act(self) -> Callable[..., Any]:
         # One function for all parameters: JAX compiles it once per shape. It belongs to this object, so that its
-        # compiled
-        # programs are released together.
+        # compiled programs are released together.
         import jax
 
         def act(act: Any, key: Any, obs: Any, memory: Any, deterministic: bool) -> Any:
@@ -96,53 +95,3 @@ class Collector(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release environments and workers; the next rollout restarts them."""
-
-
-class CollectorSettings(Protocol):
-    """The fields of `factorax.learning.Config` that define how environments are stepped."""
-
-    @property
-    def seed(self) -> int: ...  # noqa: D102
-    @property
-    def n_envs(self) -> int: ...  # noqa: D102
-    @property
-    def n_steps(self) -> int: ...  # noqa: D102
-    @property
-    def policy(self) -> Any: ...  # noqa: D102
-    @property
-    def architecture(self) -> Any: ...  # noqa: D102
-    @property
-    def activation(self) -> Any: ...  # noqa: D102
-    @property
-    def rollouts(self) -> Any: ...  # noqa: D102
-    @property
-    def workers(self) -> int: ...  # noqa: D102
-    @property
-    def fragment_seconds(self) -> float: ...  # noqa: D102
-    @property
-    def overlap(self) -> bool: ...  # noqa: D102
-    @property
-    def ray_address(self) -> str: ...  # noqa: D102
-    @property
-    def worker_cpus(self) -> float: ...  # noqa: D102
-
-
-class SteppedEnvironments(Protocol):
-    """Environments that are stepped with given actions; each is reset when its episode ends."""
-
-    @property
-    def obs(self) -> Any:
-        """Current observations, ``(B, d)``."""
-        ...
-
-    def init(self, seed: int) -> None:
-        """Start all episodes."""
-        ...
-
-    def step(self, actions: np.ndarray) -> Transition:
-        """Return one transition of all environments, ``[1, B, ...]``, for flat actions ``(B, c)``."""
-        ...
-
-    def close(self) -> None:
-        """Close all environments."""
-        ...

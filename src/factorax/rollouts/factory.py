@@ -7,18 +7,18 @@ import jax
 import numpy as np
 
 from ..spec import Spec
-from .collector import Collector, CollectorSettings, SteppedEnvironments
+from .collector import Collector
 from .in_jax import JaxCollector, JaxEnvironments, SteppedJaxEnvironments
 from .jax_policy import Network
 from .on_host import HostCollector, hosts_of
+from .player import Hosts
 from .transitions import Transition
 
 
-def collector_for(
-    spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0
-) -> Collector:
+def collector_for(spec: Spec, settings: Any, network: Network | None = None, memory: int = 0) -> Collector:
     """Return the collector for a problem: in the compiled program for a JAX problem, otherwise on the host.
 
+    - `settings`: a `factorax.learning.Config`.
     - `network`: the policy network that workers evaluate with JAX; None for our own layers, evaluated with NumPy.
     - `memory`: size of the memory of a recurrent policy.
     """
@@ -33,7 +33,7 @@ def collector_for(
     return JaxCollector(spec, settings, memory)
 
 
-def environments_for(spec: Spec, n_envs: int) -> SteppedEnvironments:
+def environments_for(spec: Spec, n_envs: int) -> Hosts | SteppedJaxEnvironments:
     """Create `n_envs` environments of a problem in this process."""
     if spec.is_jax:
         make: Any = spec.problem

@@ -10,9 +10,11 @@ import numpy as np
 
 from ..observations import ObservationSpace
 from ..problems.failures import EpisodeLost
+from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
 from ..structure.labels import warn
+from .environments import Environments
 from .returned import (
     Misfit,
     check_spaces,
@@ -25,13 +27,13 @@ from .returned import (
     observation,
     targets,
 )
-from .transitions import OPTIONAL, RunningEpisodes, Transition, before
+from .transitions import OPTIONAL, Transition, before
 
 _KNOWN = OPTIONAL.keys()
 _NOTHING = object()
 
 
-class HostEnvironments:
+class HostEnvironments(Environments):
     """B Gymnasium environments in this process; each is reset in the step in which it ends, with its own seed.
 
     In messages they are numbered `first`, `first` + 1, …. Return values are checked, and errors name the environment,
@@ -42,21 +44,11 @@ class HostEnvironments:
     """Number of environments replaced together, and maximum number of actions per step."""
     calls = None
 
-    def __init__(
-        self,
-        factory: Callable[[], gym.Env],
-        n_envs: int,
-        space: ActionSpace,
-        n_targets: int,
-        *,
-        n_factors: int | None = None,
-        first: int = 0,
-    ):
+    def __init__(self, factory: Callable[[], gym.Env], n_envs: int, space: ActionSpace, n_targets: int, **options: Any):
+        super().__init__(factory, n_envs, space, n_targets, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StructureWarning)  # already shown when the first environment was created
-            self.envs: list[Any] = [factory() for _ in range(n_envs)]
-        self.factory, self.n_envs, self.space, self.n_targets, self.first = factory, n_envs, space, n_targets, first
-        self.n_factors = n_factors
+            self.envs: list[Any] = [create(factory) for _ in range(n_envs)]
         self._action_space = getattr(self.envs[0], "action_space", None)
         for i, env in enumerate(self.envs):
             with self._naming(i):
@@ -64,19 +56,6 @@ class HostEnvironments:
         self._observations = ObservationSpace.of(self.envs[0].observation_space)
         self._size = self._observations.size
         self._dtypes: tuple[np.dtype | None, np.dtype | None] = None, None  # last dtypes seen that are real numbers
-        self.obs: np.ndarray | None = None
-        self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
-        self.seeds: list[int] = [0] * n_envs
-        """Seeds of the episodes in progress."""
-        self.began = np.full(n_envs, -1)
-        self.rngs: list[np.random.Generator] = []
-        """Generators for the seeds of later episodes, one per environment."""
-
-    def init(self, seed: int) -> None:
-        """Start the first episodes; environment i is seeded with seed + i."""
-        numbers = range(self.first, self.first + self.n_envs)
-        self.rngs = [np.random.default_rng([abs(seed), i]) for i in numbers]
-        self.begin([seed + i for i in numbers])
 
     def begin(self, seeds: Sequence[int], lost: dict[int, EpisodeLost] | None = None) -> None:
         """Start an episode in each environment with its seed."""
@@ -84,7 +63,6 @@ class HostEnvironments:
 
     def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
         """Start the episode of the first environment again, with the same seed; return its name."""
-        assert self.obs is not None
         name = name_of(self.envs[0])
         self.obs[0] = self._reset(0, self.seeds[0], lost)
         return name
@@ -98,7 +76,6 @@ class HostEnvironments:
         An environment that loses its episode is closed and added to `lost` if given. A stand-in returns zeros for it,
         and the caller must replace both (see `adopt`).
         """
-        assert self.obs is not None
         now = first = self.obs
         shape, envs, to_environments = (n_steps, self.n_envs), self.envs, self.space.to_environments
         row, vector_shape, is_scalar = now.shape[1:], (self.n_targets,), self.n_targets == 1
@@ -173,25 +150,13 @@ class HostEnvironments:
             episode_length=lengths,
         )
 
-    def step(self, actions: np.ndarray) -> Transition:
-        """Make one step in all environments; return the transition, ``[1, B, ...]``, for flat actions ``(B, c)``."""
-        return self.collect(lambda obs: actions, 1)
-
     @property
     def local(self) -> Any:
         """The function `local` of the environments, which returns local observations; None if there is none."""
         return self.envs[0].unwrapped.local
 
-    @property
-    def running(self) -> RunningEpisodes:
-        """The episodes in progress after a rollout."""
-        assert self.obs is not None
-        return RunningEpisodes(np.array(self.seeds, np.int64), self.began.copy(), self.obs.copy())
-
-    def adopt(self, i: int, other: "HostEnvironments") -> None:
+    def adopt(self, i: int, other: Any) -> None:
         """Replace environment i by the only one of `other`, with its episode."""
-        assert self.obs is not None
-        assert other.obs is not None
         self.envs[i], self.seeds[i], self.began[i], self.obs[i] = (
             other.envs[0],
             other.seeds[0],
@@ -200,19 +165,6 @@ class HostEnvironments:
         )
         for ours, theirs in zip(self.episodes, other.episodes, strict=True):
             ours[i] = theirs[0]
-
-    def restart(self, i: int) -> None:
-        """Replace the lost environment i by a new one at the start of an episode."""
-        row = HostEnvironments(
-            factory=self.factory,
-            n_envs=1,
-            space=self.space,
-            n_targets=self.n_targets,
-            n_factors=self.n_factors,
-            first=self.first + i,
-        )
-        row.begin([int(self.rngs[i].integers(2**31))])
-        self.adopt(i, row)
 
     def close(self) -> None:
         """Close all environments."""

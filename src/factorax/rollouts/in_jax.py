@@ -15,7 +15,7 @@ from ..observations import ObservationSpace
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ..spec import Spec
-from .collector import Behaviour, Collector, CollectorSettings
+from .collector import Behaviour, Collector
 from .cores import available_cores
 from .transitions import Transition
 
@@ -191,7 +191,7 @@ class JaxCollector(Collector):
 
     traced = True
 
-    def __init__(self, spec: Spec, settings: CollectorSettings, memory: int = 0):
+    def __init__(self, spec: Spec, settings: Any, memory: int = 0):
         self.environments = JaxEnvironments(spec.problem, settings.n_envs, spec.components, memory)
         self.n_steps = settings.n_steps
         self._evaluations: Recent[_Evaluation] = Recent(4)

@@ -4,131 +4,57 @@ If they do, a policy that reads them responds to other actions and carries influ
 because the dynamics are sparse is exact only with policies that observe no more than their own part of the state.
 """
 
-import copy
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..problems.failures import EpisodeLost
+from ..problems.vectors import create
+from ..spaces import ActionSpace
 from ..spec import Spec, is_jax
 from ..structure.labels import warn
-from .seeding import differ, observed, warn_if_seed_ignored
+from .seeding import differ, numbers_of, observed, warn_if_seed_ignored
+
+JAX_STEPS = 32
+"""Number of steps of a JAX problem in which actions may show in observations."""
 
 
-def actions_reach_observations(problem: Any) -> bool:
-    """Return whether later observations depend on actions.
+def actions_reach_observations(problem: Any, *, training: bool = False) -> bool:
+    """Return whether later observations differ in a few steps from the same seed with different random actions.
 
-    For a JAX problem, the result is whether they can, by the data flow in its `step`. For an environment factory, it is
-    whether they do in a few steps from the same seed with different actions; for an environment that is not
-    reproducible, the result is False, with a `SeedWarning`.
+    For an environment that is not reproducible, the result is False, with a `SeedWarning`. `training` is as in
+    `warn_if_seed_ignored`.
 
     >>> from factorax.problems import chain, queues
     >>> actions_reach_observations(chain(3)), actions_reach_observations(queues(3))
     (False, True)
     """
-    return _can_reach(problem) if is_jax(problem) else _does_reach(problem())
+    if not is_jax(problem):
+        return _does_reach(create(problem), training=training)
+    space = ActionSpace.of(problem.action_space)
+
+    @jax.jit
+    def step(for_action: jax.Array, for_step: jax.Array, state: Any) -> Any:
+        action = space.sample(for_action, jnp.zeros((len(space), space.width)), space.spread(0.0))
+        new = problem.step(for_step, state, space.to_environment(action, jnp))
+        return new.state, new.obs, new.terminated | new.truncated
+
+    start, _ = jax.jit(problem.reset)(jax.random.key(0))
+    noise = jax.random.split(jax.random.key(0), JAX_STEPS)
+    episodes: list[list[np.ndarray]] = [[], []]
+    for i, rows in enumerate(episodes):
+        state = start
+        for for_action, for_step in zip(jax.random.split(jax.random.key(i + 1), JAX_STEPS), noise, strict=True):
+            state, obs, over = step(for_action, for_step, state)
+            if over:  # no action follows the last observation
+                break
+            rows.append(numbers_of(obs))
+    return differ(*episodes)
 
 
-def _can_reach(problem: Any) -> bool:
-    key = jax.random.key(0)
-    state, _ = jax.eval_shape(problem.reset, key)
-    action = jax.tree.map(np.asarray, copy.deepcopy(problem.action_space).sample())
-
-    def step(key: jax.Array, state: Any, action: Any) -> tuple[Any, Any]:
-        new = problem.step(key, state, action)
-        return new.obs, new.state
-
-    program = jax.make_jaxpr(step)(key, state, action).jaxpr
-    n_state = len(jax.tree.leaves(state))
-    state_depends = [False] * n_state
-    while True:
-        inputs = [False, *state_depends, *[True] * (len(program.invars) - 1 - n_state)]
-        outputs = _dependent_outputs(program, inputs)
-        split = len(outputs) - n_state
-        if any(outputs[:split]):
-            return True
-        before, state_depends = state_depends, [a or b for a, b in zip(state_depends, outputs[split:], strict=True)]
-        if state_depends == before:
-            return False
-
-
-def _dependent_outputs(program: Any, inputs: Sequence[bool]) -> list[bool]:
-    """Return which outputs of a jaxpr depend on the marked inputs, by its data flow."""
-    marked = {variable for variable, mark in zip(program.invars, inputs, strict=True) if mark}
-
-    def is_marked(atom: Any) -> bool:
-        return not hasattr(atom, "val") and atom in marked  # only literals have `val`
-
-    for equation in program.eqns:
-        arguments = [is_marked(atom) for atom in equation.invars]
-        if any(arguments):
-            results = _equation_outputs(equation, arguments)
-            marked |= {variable for variable, mark in zip(equation.outvars, results, strict=True) if mark}
-    return [is_marked(atom) for atom in program.outvars]
-
-
-def _equation_outputs(equation: Any, arguments: list[bool]) -> list[bool]:
-    params, n_outputs = equation.params, len(equation.outvars)
-    name = equation.primitive.name
-    if name == "cond":
-        branches = [_dependent_outputs(_open(branch), arguments[1:]) for branch in params["branches"]]
-        return [arguments[0] or any(marks) for marks in zip(*branches, strict=True)]
-    if name == "while":
-        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-        constants, carry = arguments[n_cond : n_cond + n_body], arguments[n_cond + n_body :]
-        carry = _until_stable(
-            lambda carry: _dependent_outputs(_open(params["body_jaxpr"]), [*constants, *carry]), carry
-        )
-        stops = _dependent_outputs(_open(params["cond_jaxpr"]), [*arguments[:n_cond], *carry])
-        return [True] * n_outputs if any(stops) else carry
-    inner = next((params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params), None)
-    # Unlike a call, a reduction applies its inner program again to the results.
-    if inner is None or name.startswith("reduce"):
-        return [True] * n_outputs
-    if len(_open(inner).invars) != len(arguments) or len(_open(inner).outvars) != n_outputs:
-        return [True] * n_outputs
-    if name == "scan":
-        first, end = _carry_of_scan(equation, _open(inner))
-        n_carry = end - first
-
-        def body(carry: list[bool]) -> list[bool]:
-            return _dependent_outputs(_open(inner), [*arguments[:first], *carry, *arguments[end:]])
-
-        carry = _until_stable(lambda carry: body(carry)[:n_carry], arguments[first:end])
-        return [*carry, *body(carry)[n_carry:]]
-    return _dependent_outputs(_open(inner), arguments)
-
-
-def _carry_of_scan(equation: Any, inner: Any) -> tuple[int, int]:
-    """Return where the carry of a scan starts and ends among its inputs, between constants and scanned arrays.
-
-    It is derived from the number of axes, because the parameters that define it differ between versions of JAX: scanned
-    and stacked arrays have one more axis outside than inside.
-    """
-
-    def n_stacked(outside: Sequence[Any], inside: Sequence[Any]) -> int:
-        return sum(len(a.aval.shape) > len(b.aval.shape) for a, b in zip(outside, inside, strict=True))
-
-    end = len(equation.invars) - n_stacked(equation.invars, inner.invars)
-    return end - (len(equation.outvars) - n_stacked(equation.outvars, inner.outvars)), end
-
-
-def _open(program: Any) -> Any:
-    """Return a jaxpr without its constants, from an open or closed one."""
-    return getattr(program, "jaxpr", program)
-
-
-def _until_stable(step: Callable[[list[bool]], list[bool]], marks: list[bool]) -> list[bool]:
-    while True:
-        new = [a or b for a, b in zip(marks, step(marks), strict=True)]
-        if new == marks:
-            return marks
-        marks = new
-
-
-def _does_reach(env: Any, *, training: bool = False) -> bool:
+def _does_reach(env: Any, *, training: bool) -> bool:
     try:
         first, again, other = observed(env, 0), observed(env, 0), observed(env, 1)
     except EpisodeLost:
@@ -152,7 +78,7 @@ def warn_if_actors_respond(spec: Spec, policy: str) -> None:
     if not lacking or (spec.local is not None and policy != "joint"):
         return
     problem: Any = spec.problem
-    if spec.one_per_process or (_can_reach(problem) if spec.is_jax else _does_reach(problem(), training=True)):
+    if spec.one_per_process or actions_reach_observations(problem, training=True):
         warn(
             f"policy: all actors read the full observation, and the network lacks {lacking:,} of {edges.size:,} pairs. "
             "If an actor responds to what another one changed, the response carries influence, and the gradient is "

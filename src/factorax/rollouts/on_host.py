@@ -12,8 +12,9 @@ from ..spec import Spec
 from ..structure.labels import counted
 from .backend import Backend, LostWarning
 from .batched import BatchedEnvironments
-from .collector import Behaviour, Collector, CollectorSettings
+from .collector import Behaviour, Collector
 from .cores import available_cores
+from .data_checks import DataCheck
 from .episodes import Episode
 from .host import HostEnvironments
 from .inline import Inline
@@ -38,14 +39,15 @@ class HostCollector(Collector):
 
     traced = False
 
-    def __init__(self, spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0):
-        """Create a collector; `network` and `memory` are as for `collector_for`."""
+    def __init__(self, spec: Spec, settings: Any, network: Network | None = None, memory: int = 0):
+        """Create a collector; arguments are as for `collector_for`."""
         check_multiple(settings.n_envs, spec.num_envs or 1)
         self.spec, self.settings, self._network, self._memory = spec, settings, network, memory
         self._backend: Backend | None = None
         self._restored: Sequence[Episode] | None = None
         self._policy_lag: int | None = None
         self._began = False
+        self._data_check: DataCheck | None = DataCheck(spec)
 
     def init(self, key: Any) -> Any:
         """Return None: the environments store their own state."""
@@ -65,13 +67,23 @@ class HostCollector(Collector):
         started."""
         backend = self.backend
         if not self.settings.overlap:
-            return None, key, backend.collect(self.iteration(behaviour, key))
+            transitions = backend.collect(self.iteration(behaviour, key))
+            self._look(transitions)
+            return None, key, transitions
         self._policy_lag = int(backend.in_flight)
         if not self._policy_lag:
             backend.begin(self.iteration(behaviour, key))
         transitions = backend.finish()
+        self._look(transitions)
         backend.begin(self.iteration(behaviour, key, ahead=1))  # for the next update
         return None, key, transitions
+
+    def _look(self, transitions: Transition) -> None:
+        """Warn of data that are probably not intended, unless training was resumed or has begun earlier."""
+        if self._restored is not None or self._began:
+            self._data_check = None
+        if self._data_check is not None:
+            self._data_check.transitions(transitions)
 
     def iteration(self, behaviour: Behaviour, key: Any, ahead: int = 0) -> Iteration:
         """Return the data with which workers continue; `ahead` is the number of rollouts that are started early."""

@@ -62,7 +62,10 @@ class Player:
 
     def __init__(self, plan: Plan, first: int, end: int):
         self.plan, self.first = plan, first
-        self.hosts: Hosts = self._row(plan.make, end - first, 0)
+        kind = HostEnvironments if plan.num_envs is None else BatchedEnvironments
+        self.hosts: Hosts = kind(
+            plan.make, end - first, plan.policy.space, plan.n_targets, n_factors=plan.n_factors, first=first
+        )
         local = self.hosts.local if plan.own_local else plan.policy.local
         self.policy: Any = replace(plan.policy, local=local)
         self.memory = np.zeros((end - first, plan.policy.memory), np.float32)
@@ -72,18 +75,6 @@ class Player:
                 "step (AutoresetMode.NEXT_STEP); want AutoresetMode.SAME_STEP or DISABLED, or a vector that can reset "
                 'single environments with seeds, such as gym.make_vec(…, vectorization_mode="sync")'
             )
-
-    def _row(self, make: Callable[[], Any], size: int, i: int) -> Any:
-        space = self.plan.policy.space
-        kind = HostEnvironments if self.plan.num_envs is None else BatchedEnvironments
-        return kind(
-            factory=make,
-            n_envs=size,
-            space=space,
-            n_targets=self.plan.n_targets,
-            n_factors=self.plan.n_factors,
-            first=self.first + i,
-        )
 
     def play(self, iteration: Iteration, episodes: Sequence[Episode] | None = None) -> Fragment:
         """Return the fragments of all environments, continuing their current episodes, or `episodes` if given.
@@ -149,7 +140,6 @@ class Player:
         return transitions._replace(log_prob=log_prob)
 
     def _check_inputs(self, hosts: Hosts) -> None:
-        assert hosts.obs is not None
         if hosts.obs.shape[1] != self.plan.n_inputs:
             raise ValueError(
                 f"observations: got {counted(hosts.obs.shape[1], 'number')} from environment {hosts.first}, want "
@@ -160,7 +150,7 @@ class Player:
         """Return the repeated fragment of environment i, ``[T, 1, ...]``, and all errors up to it."""
         errors = [error]
         for attempt in range(1, ATTEMPTS):
-            row, lost = self._row(self.plan.make, self.hosts.together, i), {}
+            row, lost = self.hosts.another(i), {}
             transitions = self._collect(row, iteration, lost, attempt)
             if not lost:
                 row.began = np.maximum(row.began, 0)
@@ -186,7 +176,7 @@ class Player:
             return
         hosts.obs = np.zeros((hosts.n_envs, self.plan.n_inputs), np.float32)
         for i, episode in enumerate(episodes):
-            row = self._row(partial(list.__getitem__, hosts.envs, i), 1, i)
+            row = hosts.another(i, partial(list.__getitem__, hosts.envs, i))
             row.rngs, gone = [np.random.default_rng(0)], {}
             row.begin([episode.seed], gone)
             ended = False

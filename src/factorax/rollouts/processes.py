@@ -9,9 +9,9 @@ import time
 import weakref
 from collections.abc import Sequence
 from multiprocessing import connection
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from .._temporary import TemporaryFolder
 from . import channel
 from .episodes import Episode
 from .memory import Memory
@@ -42,14 +42,15 @@ class Processes(Supervised):
         super().__init__(plan, workers, seconds)
         self._plan = packed(plan)
         self._iterations: tuple[Iteration | None, bytes] = None, b""
-        self._folder = TemporaryFolder("workers")
-        self._memory = Memory(plan, path=None if channel.INHERITS else str(self._folder.path / "memory"))
+        self._folder = TemporaryDirectory(prefix="factorax-workers-", ignore_cleanup_errors=True)
+        self._memory = Memory(plan, path=None if channel.INHERITS else os.path.join(self._folder.name, "memory"))
         self._finalize = weakref.finalize(self, _end_all, self.workers, self._memory, self._folder)
 
     def start(self, worker: Worker) -> None:
         """Start a process that receives its plan and creates its environments."""
         # Workers must not use the learner's accelerator, nor leave files behind when they are killed.
-        environment = os.environ | ONE_THREAD | {"JAX_PLATFORMS": "cpu", "TMPDIR": str(self._folder.path)}
+        environment = os.environ | ONE_THREAD | {"JAX_PLATFORMS": "cpu", "TMPDIR": self._folder.name}
+        os.makedirs(self._folder.name, exist_ok=True)  # `close` has removed it if they start again
         worker.handle = _Process(*channel.launch(self._memory, environment))
         self._send(worker, pickle.dumps(sys.path), self._plan, pickle.dumps((worker.first, worker.end)))
 
@@ -89,7 +90,7 @@ class Processes(Supervised):
     def close(self) -> None:
         """Stop all workers and remove their temporary files."""
         super().close()
-        self._folder.empty()
+        self._folder.cleanup()
 
     def _send(self, worker: Worker, *parts: bytes) -> None:
         try:
@@ -123,7 +124,7 @@ def _dismiss(handles: Sequence[_Process]) -> None:
         channel.release(handle.process)
 
 
-def _end_all(workers: list[Worker], memory: Memory, folder: TemporaryFolder) -> None:
+def _end_all(workers: list[Worker], memory: Memory, folder: TemporaryDirectory) -> None:
     _dismiss([worker.handle for worker in workers if worker.handle is not None])
     memory.close()
-    folder.remove()
+    folder.cleanup()

@@ -62,7 +62,7 @@ def targets(vector: Any, size: int) -> np.ndarray:
     if numbers.size != size:
         raise Misfit(
             f"info['vector_reward']: got {counted(numbers.size, 'target')}, want {size}, one per column of the "
-            "influence network"
+            "influence network; fx.wrap(make, network, reward=…) takes their location"
         )
     return numbers.reshape(size)
 
@@ -99,10 +99,35 @@ def first_observation(returned: Any, space: ObservationSpace) -> np.ndarray:
     return observed
 
 
+def checked_reset(env: Any, **arguments: Any) -> tuple[Any, Any]:
+    """Return observation and `info` of a reset; raise `Misfit` that names the environment for the interface of old
+    versions of Gym."""
+    try:
+        returned = env.reset(**arguments)
+        check_reset(returned)
+    except Misfit as error:
+        raise Misfit(f"{name_of(env)}: {error}") from None
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        raise Misfit(f"{name_of(env)}: reset: {error}; want reset(self, *, seed=None, options=None)") from error
+    return returned
+
+
+def checked_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Return the five values of a step; raise `Misfit` that names the environment if they are not five."""
+    returned = env.step(action)
+    try:
+        check_step(returned)
+    except Misfit as error:
+        raise Misfit(f"{name_of(env)}: {error}") from None
+    return returned
+
+
 def check_reset(returned: Any) -> None:
     """Raise `Misfit` unless a reset returned a pair."""
     if not isinstance(returned, tuple) or len(returned) != 2:
-        raise Misfit(f"reset: got {shown_value(returned)}, want (observation, info)")
+        raise Misfit(f"reset: got {shown_value(returned)}, want (observation, info), as in Gymnasium")
 
 
 def check_step(returned: Any) -> None:

@@ -1,13 +1,13 @@
 """Test whether an environment is reproducible after a reset with the same seed, which replays require."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..problems.failures import EpisodeLost
 from ..spaces import sample_valid
 from ..structure.labels import warn
-from .returned import name_of
+from .returned import checked_reset, checked_step, name_of
 
 STEPS = 8
 """Number of steps that are repeated."""
@@ -17,27 +17,31 @@ class SeedWarning(UserWarning):
     """Warns of an environment that behaves differently after a reset with the same seed."""
 
 
-def observed(env: Any, actions: int) -> list[np.ndarray]:
-    """Return the observations of the first steps after ``reset(seed=0)``, up to the end of the first episode.
+def observed(env: Any, actions: int, *, targets: bool = False) -> list[np.ndarray]:
+    """Return the observations of the first steps after ``reset(seed=0)``, up to the end of the first episode, with the
+    targets of each step if requested, of twice as many steps.
 
     Actions are random, drawn with the seed `actions`. For a vector, the observations of all environments are returned.
     """
     env.action_space.seed(actions)
-    obs, info = env.reset(seed=0)
-    rows = [_numbers(obs)]
-    for _ in range(STEPS):
-        obs, _, terminated, truncated, info = env.step(sample_valid(env.action_space, obs, info))
-        if np.any(terminated) or np.any(truncated):  # no action follows the last observation
+    obs, info = checked_reset(env, seed=0)
+    rows = [numbers_of(obs)]
+    for _ in range(2 * STEPS if targets else STEPS):
+        obs, reward, terminated, truncated, info = checked_step(env, sample_valid(env.action_space, obs, info))
+        over = np.any(terminated) or np.any(truncated)
+        if over and not targets:  # no action follows the last observation
             break
-        rows.append(_numbers(obs))
+        rows.append(numbers_of((obs, info.get("vector_reward", reward)) if targets else obs))
+        if over:
+            break
     return rows
 
 
-def _numbers(obs: Any) -> np.ndarray:
+def numbers_of(obs: Any) -> np.ndarray:
     """Return a copy of all numbers of an observation, whatever its structure."""
     if isinstance(obs, dict | tuple):
         parts = obs.values() if isinstance(obs, dict) else obs
-        return np.concatenate([_numbers(part).ravel() for part in parts])
+        return np.concatenate([numbers_of(part).ravel() for part in parts])
     return np.array(obs)
 
 
@@ -75,25 +79,12 @@ def _message(name: str, what: str) -> str:
     )
 
 
-class Resettable(Protocol):
-    """Environments of which the first can be reset again, such as `HostEnvironments`."""
-
-    together: int
-    seeds: list[int]
-    obs: np.ndarray | None
-
-    def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
-        """Reset the first environment, or the first vector, with its current seed; return its name."""
-        ...
-
-
-def repeated(hosts: Resettable, lost: dict[int, EpisodeLost]) -> list[SeedWarning]:
-    """Reset the first environment again with its seed; return a warning if its observation differs from that before.
+def repeated(hosts: Any, lost: dict[int, EpisodeLost]) -> list[SeedWarning]:
+    """Reset the first of the `Hosts` again with its seed; return a warning if its observation differs from that before.
 
     The batch is the same as without the second reset if the environment is reproducible: no other random numbers are
     drawn.
     """
-    assert hosts.obs is not None
     if 0 in lost:
         return []
     before = hosts.obs[: hosts.together].copy()

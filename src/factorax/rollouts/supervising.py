@@ -51,7 +51,6 @@ class Supervised(Backend):
     """Environments distributed evenly over workers."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
-        super().__init__()
         together = plan.num_envs or 1
         most = plan.n_envs // together
         if not 1 <= workers <= most:

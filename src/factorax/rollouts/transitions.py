@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .recycled import RecycledArrays
-
 
 class Transition(NamedTuple):
     """One step of B environments as JAX or NumPy arrays; ``[T, B, ...]`` for a rollout."""
@@ -107,20 +105,17 @@ def whole(sent: Slim) -> Transition:
     return rest._replace(obs=obs, episode_psi=total, episode_length=length)
 
 
-def side_by_side(parts: Sequence[Transition], arrays: RecycledArrays | None = None) -> Transition:
-    """Concatenate rollouts of different environments, ``[T, B₁ + B₂ + …, ...]``, in new or recycled arrays."""
-    source = arrays if arrays is not None else RecycledArrays()
-    return Transition(
-        *(_join(name, [getattr(part, name) for part in parts], parts, source) for name in Transition._fields)
-    )
+def side_by_side(parts: Sequence[Transition]) -> Transition:
+    """Concatenate rollouts of different environments, ``[T, B₁ + B₂ + …, ...]``."""
+    return Transition(*(_join(name, [getattr(part, name) for part in parts], parts) for name in Transition._fields))
 
 
-def _join(name: str, columns: list[Any], parts: Sequence[Transition], source: RecycledArrays) -> Any:
+def _join(name: str, columns: list[Any], parts: Sequence[Transition]) -> Any:
     example = next((column for column in columns if column is not None), None)
     if example is None:
         return None
     ends = np.cumsum([part.terminated.shape[1] for part in parts]).tolist()
-    joined = source.get(name, (len(example), ends[-1], *example.shape[2:]), example.dtype)
+    joined = np.empty((len(example), ends[-1], *example.shape[2:]), example.dtype)
     for first, end, column in zip([0, *ends], ends, columns, strict=False):
         joined[:, first:end] = OPTIONAL.get(name, False) if column is None else column
     return joined

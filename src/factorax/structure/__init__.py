@@ -1,4 +1,5 @@
-"""Influence networks, partition maps and factorisations. This package needs only NumPy and SciPy."""
+"""Influence networks, partition maps and factorisations. This package needs only NumPy and SciPy; other array libraries
+are used only if their arrays are passed."""
 
 from .._lazy import lazy_imports
 
@@ -7,10 +8,7 @@ with lazy_imports(__name__):
     from . import patterns as patterns
     from .base_network import BaseNetwork as BaseNetwork
     from .closure import close_over as close_over
-    from .curriculum import Curriculum as Curriculum
     from .drawing import draw as draw
-    from .export import to_dot as to_dot
-    from .export import to_tikz as to_tikz
     from .factorisation import Factorisation as Factorisation
     from .k_array import KArray as KArray
     from .labels import StructureWarning as StructureWarning

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from array_api_compat import is_array_api_obj
 from scipy import sparse
 
 from .._checks import is_traced
 from .network import InfluenceNetwork
+from .partition import is_array
 
 HINT = "an array, nested lists or a scipy.sparse matrix also work"
 
 
 def is_matrix(value: Any) -> bool:
     """Return whether `value` is an array, a sparse matrix or a list, and may therefore stand for K."""
-    return isinstance(value, list | tuple) or sparse.issparse(value) or is_array_api_obj(value)
+    return isinstance(value, list | tuple) or sparse.issparse(value) or is_array(value)
 
 
 def network_of(value: Any, argument: str) -> Any:

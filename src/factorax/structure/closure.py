@@ -95,6 +95,12 @@ def _warn_of_idle_states(edges: set[tuple[int, int]], names: list[str], n: int, 
 
 def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
     """Return the edges of `dynamics` as pairs of names, for any input that `close_over` accepts."""
+    if isinstance(dynamics, InfluenceNetwork):
+        raise TypeError(
+            "dynamics: got an InfluenceNetwork, want a networkx.DiGraph, pairs of names or a matrix; pass its "
+            "to_networkx() if its labels are names of actions, targets and states, or its to_dense() if it leads from "
+            "targets to targets"
+        )
     if hasattr(dynamics, "edges"):
         if not dynamics.is_directed():
             raise ValueError("dynamics: got an undirected graph; want a networkx.DiGraph, such as graph.to_directed()")

@@ -59,13 +59,6 @@ class SelectPlusColumns(AnyForm):
 
 
 @dataclass(frozen=True, eq=False)
-class AllButOne(AnyForm):
-    """Every action influences all targets except one: a prefix sum plus a suffix sum."""
-
-    missing: np.ndarray  # (n_rows,) the excluded column
-
-
-@dataclass(frozen=True, eq=False)
 class Grouped(AnyForm):
     """Many rows are equal: each distinct row is computed once."""
 
@@ -147,7 +140,7 @@ class Dense(AnyForm):
     matrix: np.ndarray
 
 
-Form = Ones | Select | SelectPlusColumns | AllButOne | Grouped | Diagonals | Windows | Sparse | Dense
+Form = Ones | Select | SelectPlusColumns | Grouped | Diagonals | Windows | Sparse | Dense
 
 
 def choose_form(matrix: sparse.csr_array) -> Form:
@@ -175,8 +168,6 @@ def choose_form(matrix: sparse.csr_array) -> Form:
         summed = 2 * SUMMED * m + 2 * GATHERED * n
         if summed < cheapest and (window := _windows(matrix)) is not None:
             return window
-        if m + n + summed < cheapest and (degree == m - 1).all():
-            return AllButOne(m * (m - 1) // 2 - np.add.reduceat(matrix.indices, matrix.indptr[:-1], dtype=np.int64))
     if as_diagonals == cheapest and matrix.nnz:
         return Diagonals(n, m, _diagonals(matrix, diagonal_of, offsets))
     return Sparse(matrix) if as_sparse < as_dense else Dense(matrix.toarray())

@@ -64,6 +64,12 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
             f"{argument}: got {counted(len(names), 'label')}, want {size}, one for each "
             f"{'row' if argument == 'actions' else 'column'} of the influence matrix"
         )
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{argument}: got a label with {error.object[error.start]!r}, want text that UTF-8 can encode"
+        ) from None
     if len(set(names)) < len(names):
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"{argument}: got {some(repeated)} more than once; want unique labels")

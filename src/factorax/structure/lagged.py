@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from scipy import sparse
 
 from .._checks import Whole, check_type, checked, real_array, shown
@@ -14,6 +13,7 @@ from .checks import as_network
 from .closure import influences, matrix_of
 from .labels import edge_label, sizes_label
 from .network import InfluenceNetwork
+from .partition import namespace
 
 
 class LaggedNetwork(BaseNetwork):
@@ -166,7 +166,7 @@ class LaggedNetwork(BaseNetwork):
         value, returns, factor_value = estimates.value, estimates.returns, estimates.factor_value
         if factor_value is None:
             return RolloutCredit(total, value, returns)
-        xp = array_namespace(value)
+        xp = namespace(value)
         # minus rewards that come too early to be an effect of the action
         early = total - apply(self.returns_network, value)
         value, returns = xp.concat([value, factor_value], axis=-1), xp.concat([returns, early], axis=-1)

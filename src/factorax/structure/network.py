@@ -2,7 +2,7 @@
 
 import copy
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,18 @@ from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_ma
 from .equal_rows import group_equal_rows
 from .factorisation import Factorisation, merge_rows
 from .forms import Form, Ones, choose_form
-from .labels import check_labels, counted, default_labels, join_labels, own_labels, positions, sizes_label, some, warn
+from .labels import (
+    check_labels,
+    check_same_labels,
+    counted,
+    default_labels,
+    join_labels,
+    own_labels,
+    positions,
+    sizes_label,
+    some,
+    warn,
+)
 from .partition import PartitionMap, as_index
 
 if TYPE_CHECKING:
@@ -47,13 +58,16 @@ class InfluenceNetwork(BaseNetwork):
     def __init__(
         self, matrix: Any, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ):
-        self._set_matrix(matrix)
+        self._set(matrix)
         n, m = self.shape
-        self._actions = None if actions is None else check_labels(actions, n, "actions")
-        self._targets = None if targets is None else check_labels(targets, m, "targets")
+        vars(self)["_actions"] = None if actions is None else check_labels(actions, n, "actions")
+        vars(self)["_targets"] = None if targets is None else check_labels(targets, m, "targets")
         self._warn_of_isolated()
 
     is_fixed = True
+    _shape: tuple[int, int]
+    _actions: tuple[str, ...] | None
+    _targets: tuple[str, ...] | None
 
     form: Form
     """How K is applied to a target vector: the cheapest form, chosen once when the network is created."""
@@ -61,6 +75,10 @@ class InfluenceNetwork(BaseNetwork):
     """The actions that each row stands for if the network was created by `factor`, otherwise None."""
     made_complete: bool = False
     """Whether the network was created by `complete`, so that all edges are intended, as in a control experiment."""
+
+    lacks_reactions: bool = False
+    """Whether this network was discovered in open loop, so that influence through actors that react to what others
+    change is missing; see `Discovery.network`. Training with local observations then warns."""
 
     # ---- other constructors -------------------------------------------------------------------------------
 
@@ -110,9 +128,8 @@ class InfluenceNetwork(BaseNetwork):
         it.
         """
         self = cls.__new__(cls)
-        self._shape = (as_index(n, "n", least=1), as_index(m, "m", least=1))
-        self._actions = self._targets = None
-        self.form, self.made_complete = Ones(n), True
+        shape = as_index(n, "n", least=1), as_index(m, "m", least=1)
+        vars(self).update(_shape=shape, _actions=None, _targets=None, form=Ones(n), made_complete=True)
         return self
 
     @classmethod
@@ -132,9 +149,13 @@ class InfluenceNetwork(BaseNetwork):
         """This network, which does not change during training."""
         return self
 
-    @cached_property
+    @property
     def matrix(self) -> sparse.csr_array:
-        """K in SciPy's CSR format: boolean, or float64 for a soft network. Read-only."""
+        """K in SciPy's CSR format: boolean, or float64 for a soft network. Its arrays are read-only."""
+        return copy.copy(self._matrix)  # shares the arrays; what is assigned to it does not change this network
+
+    @cached_property
+    def _matrix(self) -> sparse.csr_array:
         n, m = self.shape  # reached only by complete networks, which start without a matrix
         if n * m > 2**31:
             raise MemoryError(
@@ -156,12 +177,12 @@ class InfluenceNetwork(BaseNetwork):
     @property
     def is_soft(self) -> bool:
         """Whether some edge has a weight strictly between 0 and 1."""
-        return self._has_matrix and self.matrix.dtype != np.bool_
+        return self._has_matrix and self._matrix.dtype != np.bool_
 
     @property
     def n_edges(self) -> int:
         """The number of edges: connected pairs (action, target)."""
-        return self.matrix.nnz if self._has_matrix else self.shape[0] * self.shape[1]
+        return self._matrix.nnz if self._has_matrix else self.shape[0] * self.shape[1]
 
     @property
     def density(self) -> float:
@@ -170,11 +191,11 @@ class InfluenceNetwork(BaseNetwork):
 
     def to_dense(self) -> np.ndarray:
         """Return K as a NumPy array: boolean, or float64 for a soft network."""
-        return self.matrix.toarray()
+        return self._matrix.toarray()
 
     def edges(self) -> Iterator[tuple[str, str] | tuple[str, str, float]]:
         """Yield ``(action, target)`` for every edge, with the weight as third entry if the network is soft."""
-        coo = self.matrix.tocoo()
+        coo = self._matrix.tocoo()
         for i, j, weight in zip(*coo.coords, coo.data, strict=True):
             ends = self.actions[i], self.targets[j]
             yield (*ends, float(weight)) if self.is_soft else ends
@@ -182,7 +203,7 @@ class InfluenceNetwork(BaseNetwork):
     @cached_property
     def partition_maps(self) -> Mapping[str, PartitionMap]:
         """The partition map σⱼ of every target j: the actions that it depends on (eq. 3 of the paper)."""
-        csc = self.matrix.tocsc()
+        csc = self._matrix.tocsc()
         csc.sort_indices()
         parents = np.split(csc.indices, csc.indptr[1:-1])
         maps = (PartitionMap(p.tolist(), self.shape[0]) for p in parents)
@@ -203,7 +224,7 @@ class InfluenceNetwork(BaseNetwork):
         """
         if not self._has_matrix:  # complete: one factor
             return Factorisation.from_group_of(np.zeros(self.shape[0], dtype=np.int64))
-        return Factorisation.from_group_of(group_equal_rows(self.matrix))
+        return Factorisation.from_group_of(group_equal_rows(self._matrix))
 
     def factor(self, factorisation: Factorisation | Iterable[Iterable[str]]) -> "InfluenceNetwork":
         """Return K_Σ, with one row per factor: the union of the rows of its actions (Def. 3.4).
@@ -224,8 +245,8 @@ class InfluenceNetwork(BaseNetwork):
         names = None
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
             names = join_labels([self.actions[i] for i in group] for group in factorisation.groups)
-        network = self._derive(merge_rows(self.matrix, factorisation), names, self._targets)
-        network.factorisation = factorisation
+        network = self._derive(merge_rows(self._matrix, factorisation), names, self._targets)
+        vars(network).update(factorisation=factorisation, lacks_reactions=self.lacks_reactions)
         return network
 
     def twins(self) -> tuple[tuple[str, ...], ...]:
@@ -235,7 +256,7 @@ class InfluenceNetwork(BaseNetwork):
 
     def components(self) -> tuple["InfluenceNetwork", ...]:
         """Return the connected components as networks: sub-problems without a common target."""
-        return tuple(self._select(rows, columns) for rows, columns in connected_blocks(self.matrix))
+        return tuple(self._select(rows, columns) for rows, columns in connected_blocks(self._matrix))
 
     def coparent_condition(self) -> np.ndarray:
         """Return whether the paper's two-term variance formula is exact for each action; shape ``(n_actions,)``.
@@ -250,7 +271,7 @@ class InfluenceNetwork(BaseNetwork):
         """
         if not self._has_matrix:  # complete
             return np.ones(self.shape[0], dtype=bool)
-        return fills_component(self.matrix)
+        return fills_component(self._matrix)
 
     # ---- combining and selecting --------------------------------------------------------------------------
 
@@ -259,15 +280,11 @@ class InfluenceNetwork(BaseNetwork):
 
         Also ``a | b``.
         """
-        from .combining import combine
-
-        return combine(self, other, "union")
+        return self._combine(other, lambda a, b: a.maximum(b))
 
     def intersection(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
         """Return the network with the edges of both networks, with the smaller weight. Also ``a & b``."""
-        from .combining import combine
-
-        return combine(self, other, "intersection")
+        return self._combine(other, lambda a, b: a.minimum(b))
 
     __or__ = union
     __and__ = intersection
@@ -282,7 +299,7 @@ class InfluenceNetwork(BaseNetwork):
         network = copy.copy(self)
         for known in ("actions", "targets", "partition_maps", "_digest"):
             vars(network).pop(known, None)
-        network._actions, network._targets = new_actions, new_targets
+        vars(network).update(_actions=new_actions, _targets=new_targets)
         return network
 
     def select(
@@ -330,17 +347,23 @@ class InfluenceNetwork(BaseNetwork):
 
     # ---- internals ----------------------------------------------------------------------------------------
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name}: networks are immutable; create another with select(), relabel(), | or &")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
     def __getstate__(self) -> dict[str, Any]:
-        attributes = ("matrix", "_shape", "_actions", "_targets", "factorisation", "made_complete")
-        return {name: self.__dict__.get(name) for name in attributes}
+        attributes = ("_matrix", "_shape", "_actions", "_targets", "factorisation", "made_complete", "lacks_reactions")
+        return {name: vars(self)[name] for name in attributes if name in vars(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        matrix = state.pop("matrix")
+        matrix = state.pop("_matrix", None)
         vars(self).update(state)
         if matrix is None:
-            self.form = Ones(self.shape[0])
+            vars(self)["form"] = Ones(self.shape[0])
         else:
-            self._set_matrix(matrix)
+            self._set(matrix)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._digest == other._digest
@@ -357,7 +380,7 @@ class InfluenceNetwork(BaseNetwork):
     def _digest(self) -> bytes:
         is_complete = self.density == 1 and not self.is_soft
         labels = [own_labels(self._actions, "a"), own_labels(self._targets, "psi")]
-        return digest(self.shape, None if is_complete else self.matrix, labels)
+        return digest(self.shape, None if is_complete else self._matrix, labels)
 
     @classmethod
     def _derive(
@@ -365,26 +388,39 @@ class InfluenceNetwork(BaseNetwork):
     ) -> "InfluenceNetwork":
         """Return a network with labels that are already checked, without repeating warnings."""
         self = cls.__new__(cls)
-        self._set_matrix(matrix)
-        self._actions, self._targets = actions, targets
+        self._set(matrix)
+        vars(self).update(_actions=actions, _targets=targets)
         return self
 
-    def _set_matrix(self, matrix: Any) -> None:
-        vars(self)["matrix"] = canonical(matrix)
-        self._shape = self.matrix.shape
-        self.form = choose_form(self.matrix)
+    def _set(self, matrix: Any) -> None:
+        matrix = canonical(matrix)
+        vars(self).update(_matrix=matrix, _shape=matrix.shape, form=choose_form(matrix))
+
+    def _combine(self, other: Any, operation: Callable[[Any, Any], Any]) -> "InfluenceNetwork":
+        """Return the network with the result of an operation on both matrices, with the labels of this one."""
+        from .checks import as_network
+
+        other = as_network(other, "other")
+        if self.shape != other.shape:
+            raise ValueError(f"other: got shape {other.shape}, want {self.shape}, the shape of the first network")
+        check_same_labels(self.actions, other.actions, "other", "actions")
+        check_same_labels(self.targets, other.targets, "other", "targets")
+        matrix = operation(self.matrix.astype(np.float64), other.matrix.astype(np.float64))
+        network = self._derive(matrix, self._actions, self._targets)
+        network._warn_of_isolated()
+        return network
 
     @property
     def _has_matrix(self) -> bool:
-        return "matrix" in self.__dict__
+        return "_matrix" in vars(self)
 
     def _select(self, rows: np.ndarray, columns: np.ndarray) -> "InfluenceNetwork":
         actions = check_labels((self.actions[i] for i in rows), len(rows), "actions")
         targets = check_labels((self.targets[j] for j in columns), len(columns), "targets")
-        return self._derive(self.matrix[rows][:, columns], actions, targets)
+        return self._derive(self._matrix[rows][:, columns], actions, targets)
 
     def _warn_of_isolated(self) -> None:
-        rows, columns = isolated(self.matrix)
+        rows, columns = isolated(self._matrix)
         if rows.size:
             warn(f"action {some([self.actions[i] for i in rows])} influences no target, so its gradient is zero")
         if columns.size:

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
 
 from .._checks import Range, listed, shown
 
@@ -69,7 +68,7 @@ class PartitionMap:
         if _length(action, "action") != self.size:
             got = getattr(action, "shape", None) or shown(action)
             raise ValueError(f"action: got {got}, want {self.size} components for {self!r}")
-        if is_array_api_obj(action):
+        if is_array(action):
             return _index(action, indices)
         return _kind(action)(action[i] for i in indices)
 
@@ -100,9 +99,9 @@ def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]], argument
     if got != want:
         raise ValueError(f"{argument}: got {got} components, want {want}")
     inverse = np.argsort([i for group in indices for i in group])
-    arrays = [is_array_api_obj(part) for part in parts]
+    arrays = [is_array(part) for part in parts]
     if all(arrays):
-        xp = array_namespace(*parts)
+        xp = namespace(*parts)
         return _index(xp.concat(list(parts), axis=-1), inverse)
     if any(arrays) or len({_kind(part) for part in parts}) > 1:
         kinds = sorted({type(part).__name__ for part in parts})
@@ -116,15 +115,35 @@ def _kind(action: Any) -> type[list] | type[tuple]:
     return list if isinstance(action, list) else tuple
 
 
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of NumPy or of another library that follows the array API standard."""
+    if isinstance(value, np.ndarray | np.generic):
+        return True
+    if not hasattr(value, "shape"):
+        return False
+    from array_api_compat import is_array_api_obj  # not at the top: this package needs only NumPy and SciPy
+
+    return is_array_api_obj(value)
+
+
+def namespace(*arrays: Any) -> Any:
+    """Return the functions of the array library of these arrays, such as `numpy` or `jax.numpy`."""
+    if all(isinstance(array, np.ndarray | np.generic) for array in arrays):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(*arrays)
+
+
 def _index(array: Any, indices: Sequence[int] | np.ndarray) -> Any:
-    xp = array_namespace(array)
+    xp = namespace(array)
     return array[..., xp.asarray(np.asarray(indices, dtype=np.int64))]
 
 
 def _length(action: Any, argument: str) -> int:
     if isinstance(action, tuple | list):
         return len(action)
-    if is_array_api_obj(action):
+    if is_array(action):
         shape: tuple[int, ...] = tuple(getattr(action, "shape"))  # noqa: B009
         if not shape:
             raise ValueError(f"{argument}: got {shown(action)}, want an array with its components along the last axis")

@@ -1,11 +1,11 @@
-"""Networks that change gradually during training: the paper's curriculum from few edges to many."""
+"""Networks that change during training on a schedule: the paper's curriculum from few edges to many."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
 
 from .._checks import Count, Share, Whole, checked, is_traced
 from .base_network import BaseNetwork, RolloutView
@@ -13,11 +13,12 @@ from .checks import as_network
 from .factorisation import Factorisation
 from .labels import counted
 from .network import InfluenceNetwork
+from .partition import is_array, namespace
 
 RAMPS: dict[str, Callable[[Any, Any], Any]] = {
     "linear": lambda x, xp: x,
     "cosine": lambda x, xp: 0.5 - 0.5 * xp.cos(np.pi * x),
-    "step": lambda x, xp: xp.astype(x >= 1, x.dtype),
+    "step": lambda x, xp: xp.floor(x),
 }
 
 
@@ -26,7 +27,7 @@ class Blend:
     """(1 − w) K₀ + w K₁: a point between two networks.
 
     `factorax.credit` accepts a `Blend` in place of a network. `w` may be a traced JAX scalar, so training with a
-    schedule compiles only once. `start` may itself be a blend, as in a `Curriculum` of more than two networks.
+    schedule compiles only once. `start` may itself be a blend, as in a `NetworkSchedule` of more than two networks.
     """
 
     start: "InfluenceNetwork | Blend"
@@ -40,7 +41,7 @@ class Blend:
             object.__setattr__(self, "end", as_network(self.end, "end"))
         if self.start.shape != self.end.shape:
             raise ValueError(f"start, end: got {self.start!r} and {self.end!r}; want the same actions and targets")
-        if not is_traced(self.w) and not is_array_api_obj(self.w):
+        if not is_traced(self.w) and not is_array(self.w):
             checked("w", self.w, Share)
 
     @property
@@ -67,14 +68,14 @@ def as_fixed(net: Any, argument: str) -> InfluenceNetwork:
 
 
 class NetworkSchedule(BaseNetwork):
-    """A gradual move from one network to another: low variance first, low bias later (Sec. 4.1 of the paper).
+    """A move from one network to another, or through several: low variance first, low bias later (Sec. 4.1).
 
     **Arguments**
 
-    - `start`, `end`: networks over the same actions and targets.
-    - `steps`: environment steps that the move takes.
+    - `networks`: two or more networks over the same actions and targets, in the order of training.
+    - `steps`: environment steps that the whole move takes, in equal parts from each network to the next.
     - `delay`: environment steps before it begins.
-    - `ramp`: ``"linear"``, ``"cosine"``, or ``"step"`` (abruptly, at the end of the move).
+    - `ramp`: ``"linear"``, ``"cosine"``, or ``"step"`` (abruptly, at the end of each part).
 
     >>> start, end = InfluenceNetwork.identity(2), InfluenceNetwork.complete(2, 2)
     >>> schedule = NetworkSchedule(start, end, steps=100)
@@ -83,39 +84,44 @@ class NetworkSchedule(BaseNetwork):
            [0.25, 1.  ]])
     """
 
-    def __init__(
-        self,
-        start: InfluenceNetwork,
-        end: InfluenceNetwork,
-        *,
-        steps: int,
-        delay: int = 0,
-        ramp: str = "linear",
-    ):
-        start, end = as_network(start, "start"), as_network(end, "end")
-        if (start.actions, start.targets) != (end.actions, end.targets):
-            raise ValueError(
-                f"start, end: got {start!r} and {end!r}; want the same actions and targets, in the same order "
-                "(rename them with relabel())"
-            )
+    def __init__(self, *networks: InfluenceNetwork, steps: int, delay: int = 0, ramp: str = "linear"):
+        self.networks = tuple(as_network(net, f"networks[{i}]") for i, net in enumerate(networks))
+        if len(self.networks) < 2:
+            raise ValueError(f"networks: got {len(networks)}, want two or more")
+        first = self.networks[0]
+        for i, net in enumerate(self.networks):
+            if (net.actions, net.targets) != (first.actions, first.targets):
+                raise ValueError(
+                    f"networks[{i}]: got {net!r} after {first!r}; want the same actions and targets, in the same order "
+                    "(rename them with relabel())"
+                )
         steps, delay = (int(x) if isinstance(x, float) and x.is_integer() else x for x in (steps, delay))
-        steps, delay = checked("steps", steps, Count), checked("delay", delay, Whole)
-        checked("ramp", ramp, Literal["linear", "cosine", "step"])
-        self.start, self.end, self.steps, self.delay, self.ramp = start, end, steps, delay, ramp
+        self.steps, self.delay = checked("steps", steps, Count), checked("delay", delay, Whole)
+        if steps < len(networks) - 1:
+            raise ValueError(f"steps: got {steps}, want at least one for each of the {len(networks) - 1} parts")
+        self.ramp = checked("ramp", ramp, Literal["linear", "cosine", "step"])
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """The steps at which the move begins, and at which it reaches the second network, the third, and so on."""
+        parts = len(self.networks) - 1
+        return tuple(self.delay + i * self.steps // parts for i in range(parts + 1))
 
     def at(self, step: Any) -> Blend:
         """Return the network at a step, a number or a scalar array (traced or not)."""
-        step = step if is_array_api_obj(step) else np.asarray(checked("step", step, float))
-        if getattr(step, "ndim") != 0:  # noqa: B009
-            raise ValueError(f"step: got shape {getattr(step, 'shape')}, want a number")  # noqa: B009
-        xp = array_namespace(step)
-        progress = xp.clip((step - self.delay) / self.steps, 0.0, 1.0)
-        return Blend(self.start, self.end, RAMPS[self.ramp](progress, xp))
+        step = step if is_array(step) else np.asarray(checked("step", step, float))
+        if step.ndim != 0:
+            raise ValueError(f"step: got shape {step.shape}, want a number")
+        xp, now = namespace(step), self.networks[0]
+        for net, (start, stop) in zip(self.networks[1:], pairwise(self.boundaries), strict=True):
+            progress = xp.clip((step - start) / (stop - start), 0.0, 1.0)
+            now = Blend(now, net, RAMPS[self.ramp](progress, xp))
+        return now
 
     @property
     def static(self) -> InfluenceNetwork:
-        """The network at the start."""
-        return self.start
+        """The first network."""
+        return self.networks[0]
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> Blend:
         """Return the network at the first step of the rollout."""
@@ -127,4 +133,4 @@ class NetworkSchedule(BaseNetwork):
 
     def __repr__(self) -> str:
         steps = counted(self.steps, "step")
-        return f"NetworkSchedule({self.start!r} → {self.end!r}, {steps} after {self.delay}, {self.ramp})"
+        return f"NetworkSchedule({' → '.join(map(repr, self.networks))}, {steps} after {self.delay}, {self.ramp})"

@@ -26,7 +26,9 @@ _MOST = 2**20
 def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
     """Write a network to `path` in the format of its suffix, ``.json`` or ``.npz``. The file is written atomically."""
     path = path_of("path", path, "a path that ends in '.json' or '.npz'")
-    header = {"format": FORMAT, "version": VERSION}
+    header: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    if net.lacks_reactions:
+        header["lacks_reactions"] = True
     match path.suffix:
         case ".json":
             # One edge per line: a diff of two files is a diff of two networks.
@@ -82,7 +84,7 @@ def _load_json(data: bytes) -> InfluenceNetwork:
     if not all(isinstance(part, list) for part in (edges, actions, targets)) or not all(map(_is_list, edges)):
         raise _NotOurs("damaged: actions, targets and edges must be lists")
     _check_size(len(actions), len(targets))
-    return _build(lambda: InfluenceNetwork.from_edges(edges, actions, targets))
+    return _build(lambda: InfluenceNetwork.from_edges(edges, actions, targets), content)
 
 
 def _load_npz(data: bytes) -> InfluenceNetwork:
@@ -115,7 +117,7 @@ def _load_npz(data: bytes) -> InfluenceNetwork:
         matrix.check_format(full_check=True)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise _NotOurs(f"damaged: {error}") from error
-    return _build(lambda: InfluenceNetwork(matrix, header.get("actions"), header.get("targets")))
+    return _build(lambda: InfluenceNetwork(matrix, header.get("actions"), header.get("targets")), header)
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
@@ -149,9 +151,11 @@ def _check_header(header: Any) -> None:
         raise _NotOurs(f"written in format {version}, this factorax reads up to {VERSION}; install a newer factorax")
 
 
-def _build(make: Callable[[], InfluenceNetwork]) -> InfluenceNetwork:
+def _build(make: Callable[[], InfluenceNetwork], header: dict[str, Any]) -> InfluenceNetwork:
     try:
-        return make()
+        network = make()
+        vars(network)["lacks_reactions"] = header.get("lacks_reactions") is True
+        return network
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise _NotOurs(f"damaged: {error}") from error
 

@@ -75,7 +75,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 def _discover(seed: int, make: Callable[[], Any], horizon: int, trials: int, progress: Progress) -> Arrays:
     env = make()
-    result = intervene(lambda: env, horizon=horizon, trials=trials, one_step=False, seed=seed)
+    result = intervene(lambda: env, horizon=horizon, trials=trials, one_step=False, tolerance=0, seed=seed)
     return {
         "model": env.network.to_dense() > 0,
         "found": result.found(),

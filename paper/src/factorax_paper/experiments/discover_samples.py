@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import special
 
-from factorax.discovery import THRESHOLDS, Batch, collect, dependence_test, gated_critic, predictive, score_test
+from factorax.discovery import Batch, collect, dependence_test, gated_critic, score_test
 from factorax.problems import draw_centre, search_bandit
 from factorax.runs.statistics import Interval
 
@@ -18,6 +18,7 @@ from ..harness import plots
 from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part, Progress
+from ..harness.predictive import THRESHOLDS, predictive
 from ..harness.statistics import binomial_share
 from ..harness.table import Table, from_rows, where
 
@@ -64,8 +65,7 @@ def _judge(method: str, batch: Batch) -> np.ndarray:
         return dependence_test(batch).found()
     if method == "gated":
         return gated_critic(batch).found()
-    result = predictive(batch)
-    return result.found(threshold=THRESHOLDS[method.split()[1]])
+    return predictive(batch) > THRESHOLDS[method.split()[1]]
 
 
 def _methods(settings: Settings, n: int, repeat: int = 0) -> tuple[str, ...]:

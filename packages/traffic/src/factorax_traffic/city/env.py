@@ -1,6 +1,9 @@
 """Traffic lights of any SUMO network as a Gymnasium environment: each light chooses its next green phase."""
 
 import math
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -9,7 +12,6 @@ from xml.etree import ElementTree as Xml
 import gymnasium as gym
 import numpy as np
 
-from factorax._temporary import TemporaryFolder
 from factorax.structure import BaseNetwork
 from factorax.structure.checks import as_network
 
@@ -150,8 +152,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.observation_space = gym.spaces.Box(0.0, np.inf, (self.view.n_inputs,), np.float32)
         self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
         self.neighbours = _neighbours(self.roads)
-        self._files = TemporaryFolder("city")
-        folder = self._files.path
+        folder = Path(tempfile.mkdtemp(prefix="factorax-city-"))
+        self._remove_files = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         copy_checked(net, "net", folder / "streets.net.xml")
         copy_checked(routes, "routes", folder / "demand.rou.xml")
         arguments = ["-n", str(folder / "streets.net.xml"), "-r", str(folder / "demand.rou.xml")]
@@ -355,7 +357,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
     def close(self) -> None:
         """Close SUMO and remove its files."""
         self.simulation.close()
-        self._files.remove()
+        self._remove_files()
 
 
 def _first_lanes(roads: Roads) -> Sequence[int]:

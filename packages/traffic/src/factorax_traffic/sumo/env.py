@@ -1,12 +1,15 @@
 """The benchmark in SUMO as a Gymnasium environment: one agent for all lights."""
 
 import dataclasses
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 
-from factorax._temporary import TemporaryFolder
 from factorax.problems.failures import EpisodeLost
 from factorax.structure import InfluenceNetwork
 from factorax.structure.checks import as_network
@@ -69,8 +72,8 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.streets = _streets(self.grid)
         self.signals = Signals.start(self.grid.n_lights)
         self.time = 0
-        self._files = TemporaryFolder("sumo")
-        folder = self._files.path
+        folder = Path(tempfile.mkdtemp(prefix="factorax-sumo-"))
+        self._remove_files = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         write_demand(self.traffic, folder / "demand.rou.xml", stochastic=stochastic)
         arguments = ["-n", str(build(self.grid)), "-r", str(folder / "demand.rou.xml")]
         arguments += ["--collision.check-junctions", "true"]
@@ -134,7 +137,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     def close(self) -> None:
         """Close SUMO and remove its files."""
         self.simulation.close()
-        self._files.remove()
+        self._remove_files()
 
 
 def read(grid: Grid, place: np.ndarray, position: np.ndarray, speed: np.ndarray, standstill: float) -> Readings:

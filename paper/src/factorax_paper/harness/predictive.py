@@ -2,39 +2,34 @@
 
 import numpy as np
 
-from .._checks import Count, Positive, check_type, checked
-from .batch import Batch
-from .result import Discovery
+from factorax.discovery import Batch
 
 THRESHOLDS = {"low": 0.003, "high": 0.12}
 """The range of the thresholds of the published method, each set by hand for one task, in nats."""
 
 
-def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discovery:
-    """Return the conditional mutual information I(ψⱼ; aᵢ | s, ā_i) from held-out errors of two models per target.
+def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> np.ndarray:
+    """Return the conditional mutual information I(ψⱼ; aᵢ | s, ā_i), ``(n, m)`` in nats, from held-out errors of two
+    models per target.
 
         Iᵢⱼ = ½ log(error without aᵢ / error with all actions)
 
     A model is a ridge regression on the state and on waves cos(kπUᵢ) of each action, trained on one half of the
-    samples and evaluated on the other, and vice versa. There are no p-values: `network` needs a threshold, such as
-    ``THRESHOLDS["low"]``. For comparison with the tests, which control an error rate.
+    samples and evaluated on the other, and vice versa. There are no p-values: an edge is a number above a threshold,
+    such as ``THRESHOLDS["low"]``. For comparison with the tests of the library, which control an error rate.
 
     >>> from scipy import special
     >>> rng = np.random.default_rng(0)
     >>> a = rng.normal(size=(2000, 2))
     >>> found = predictive(Batch(a, a**2 + rng.normal(size=(2000, 2)), special.ndtr(a)))
-    >>> found.found(threshold=THRESHOLDS["high"])
+    >>> found > THRESHOLDS["high"]
     array([[ True, False],
            [False,  True]])
     """
-    checked("waves", waves, Count)
-    checked("ridge", ridge, Positive)
-    check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
     batch = batch.checked(least=30)
-    if batch.uniforms is None:
-        raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
+    assert batch.uniforms is not None
     n_samples, n, m = batch.shape
-    dead, still, notes = batch.constant()
+    dead, still, _ = batch.constant()
     parts = [np.sqrt(2) * np.cos(k * np.pi * batch.uniforms) for k in range(1, waves + 1)]
     actions = np.stack(parts, axis=-1).reshape(n_samples, n * waves)
     state = np.zeros((n_samples, 0)) if batch.state is None else batch.state
@@ -57,4 +52,4 @@ def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discover
     effect = 0.5 * np.log(np.maximum(without, 1e-300) / np.maximum(with_all, 1e-300))
     effect = np.maximum(effect, 0.0)
     effect[dead], effect[:, still] = 0.0, 0.0
-    return batch.discovery("predictive", effect, effect_unit="conditional mutual information (nats)", notes=notes)
+    return effect
