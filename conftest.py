@@ -13,7 +13,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-from factorax import _programs, cli
+from factorax import cli
 
 settings.register_profile("factorax", deadline=None, max_examples=60, print_blob=True)
 settings.register_profile("other-versions", settings.get_profile("factorax"), max_examples=15)
@@ -34,9 +34,6 @@ LONG = (
 )
 """Files that take more than a quarter of a minute, the longest first: `make test-slow` runs them in this order, so that
 none starts last."""
-ENOUGH = 200
-"""Number of new programs after which a test process clears the caches of JAX, which it would otherwise fill again every
-few tests; `keep_memory_small` clears them when memory is short, or memory maps are."""
 MAPS = 30_000
 """Memory maps at which `keep_memory_small` clears the caches: Linux allows a process 65,530, and an update takes about
 900."""
@@ -46,7 +43,6 @@ memory = {"after collection": 0}
 def pytest_configure(config):
     """Reduce compilation, which takes nearly all of the time: compile without most of XLA's optimisations, and share
     compiled programs between processes and the commands they run."""
-    _programs.ENOUGH = ENOUGH
     if not hasattr(config, "workerinput"):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would busy-wait for each other

@@ -107,7 +107,8 @@ def random_return(problem: Any, seed: int) -> float:
 
 def trained(case: Case, bounded: str, seed: int) -> dict[str, float]:
     """Return the mean return before training and in the last rollout, both with exploration, and without it."""
-    model = fx.FactoredPPO(case.problem, bounded=bounded, seed=seed, **case.settings)
+    networks = {"policy": "joint", "critic": "target"}
+    model = fx.FactoredPPO(case.problem, bounded=bounded, seed=seed, **networks, **case.settings)
     before = model.evaluate(EPISODES, deterministic=False, seed=seed)["return"]
     model.learn(progress_bar=False)
     last = float(model.history[-1]["rollout/ep_rew_mean"])

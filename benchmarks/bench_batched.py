@@ -46,7 +46,7 @@ def network() -> fx.InfluenceNetwork:
 
 def rows() -> Iterator[Row]:
     farm = fx.integrations.from_batched(power, network(), num_envs=CASES, action_space=YAW)
-    model = fx.FactoredPPO(farm, n_steps=STEPS, batch_size=256, check_network=False)
+    model = fx.FactoredPPO(farm, n_steps=STEPS, batch_size=256, critic="target", check_network=False)
     yaw = np.zeros((CASES, TURBINES), np.float32)
 
     def train() -> None:

@@ -91,6 +91,7 @@ def rows() -> Iterator[Row]:
     for n, bound in ((9, 1.15), (100, 1.30)):
         problem = contextual_bandit(n)
         settings: dict[str, Any] = {"n_envs": 16, "n_steps": 64, "batch_size": 128, "n_epochs": 4}
+        settings |= {"policy": "joint", "critic": "target"}
         net = patterns.banded(n, 2)
         learners = [
             Learner.of(problem, net, Config(estimator=estimator, **settings)) for estimator in ("factored", "vanilla")
@@ -108,7 +109,7 @@ def varying() -> Iterator[Row]:
     one."""
     problem = lanes(3, 3, slots=20)
     sizes = {"n_envs": 8, "n_steps": 400, "batch_size": 320, "n_epochs": 5, "hidden": (32, 32, 32)}
-    config = Config(policy="shared", identity=0, check_network=False, **sizes)
+    config = Config(policy="shared", critic="target", check_network=False, **sizes)
     corridor = problem.influence("corridor")
     networks = {
         "fixed": (corridor, config),
@@ -160,7 +161,7 @@ def scaling() -> Iterator[Row]:
     per_factor = []
     for side in (3, 10, 100):
         config = Config(
-            policy="shared", critic="factor", n_envs=4, n_steps=8, batch_size=32, n_epochs=1, hidden=(32, 32)
+            identity=8, critic="factor", n_envs=4, n_steps=8, batch_size=32, n_epochs=1, hidden=(32, 32)
         )
         learner = Learner.of(queues(side, side), None, config)
         state, program = learner.init(0), Program(learner)

@@ -19,6 +19,7 @@ from .bench_learner import random_batch, update
 from .timing import Row, at_most, cpu_medians, medians
 
 SIZES: dict[str, Any] = {"n_envs": 16, "n_steps": 128, "batch_size": 256, "n_epochs": 4, "check_network": False}
+SIZES |= {"policy": "joint", "critic": "target"}
 
 
 class Own(eqx.Module):
@@ -115,7 +116,7 @@ KINDS: dict[str, tuple[dict[str, Any], Any]] = {
     "layers in JAX": ({"layer_norm": True}, None),
     "a module of one's own in JAX": ({}, Own),
     "a GRU in JAX": ({"architecture": "gru"}, None),
-    "attention in JAX": ({"architecture": "attention", "policy": "shared"}, None),
+    "attention in JAX": ({"architecture": "attention", "identity": 8}, None),
 }
 
 

@@ -59,7 +59,7 @@ def rows() -> Iterator[Row]:
 
 def training() -> Iterator[Row]:
     """Measure complete training on UAV-4 with the model's network, relative to plain PPO."""
-    config = Config(n_envs=8, n_steps=100, batch_size=200)
+    config = Config(n_envs=8, n_steps=100, batch_size=200, policy="joint", critic="target")
     make = partial(rddl.make, "UAV_ippc2023", "4")
     theirs = stable_baselines(config, lambda: Scaled(make()))
     if theirs is not None:

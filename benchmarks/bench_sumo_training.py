@@ -41,6 +41,8 @@ def our_rate(rounds: int = 4) -> float:
     ppo = fx.FactoredPPO(
         partial(make_traffic, 3, 3),
         policy="shared",
+        critic="target",
+        identity=8,
         rollouts="processes",
         workers=COPIES,
         n_envs=COPIES,

@@ -17,7 +17,8 @@ from .timing import medians
 
 
 def main() -> None:
-    learner = Learner.of(queues(), None, Config(n_envs=8, n_steps=32, batch_size=64, n_epochs=4))
+    config = Config(n_envs=8, n_steps=32, batch_size=64, n_epochs=4, policy="joint", critic="target")
+    learner = Learner.of(queues(), None, config)
     one = learner.init(0)
     by_seed = NamedSharding(Mesh(np.array(jax.devices()), ("seeds",)), PartitionSpec("seeds"))
     eight = jax.device_put(jax.vmap(learner.init)(jnp.arange(8)), by_seed)

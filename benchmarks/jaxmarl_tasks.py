@@ -66,6 +66,7 @@ def config_like(theirs: dict[str, Any], agents: int, steps: int, **more: Any) ->
         "activation": theirs["ACTIVATION"],
         "hidden": (64, 64),
         "policy": "shared",
+        "critic": "target",
         "identity": 0,
         "bootstrap": "never",
         "check_network": False,

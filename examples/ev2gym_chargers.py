@@ -73,7 +73,8 @@ Method = Literal["factored", "complete", "vanilla", "sb3"]
 """With K; with all edges and one ratio per charger; with all edges and the joint ratio; Stable-Baselines3."""
 PPO = {"n_steps": 112, "batch_size": 128, "n_epochs": 5, "learning_rate": 1e-3, "gae_lambda": 0.99}
 N_ENVS, DISCOUNT, LOG_STD = 8, 0.995, -1.0
-OURS = {"n_envs": N_ENVS, "gamma": DISCOUNT, "initial_log_std": LOG_STD, "policy": "shared"}
+OURS = {"n_envs": N_ENVS, "gamma": DISCOUNT, "initial_log_std": LOG_STD}
+OURS |= {"policy": "shared", "critic": "target", "identity": 8}
 OURS |= {"normalize_obs": True, "normalize_reward": True, "bootstrap": "never"}
 Act = Callable[[Chargers, np.ndarray], np.ndarray]
 

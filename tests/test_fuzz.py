@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from signed_files import write_signed
 
 from factorax import InfluenceNetwork, patterns, runs
 from factorax.discovery import Discovery
@@ -58,7 +59,6 @@ LOADERS = {
     "hard.npz": InfluenceNetwork.load,
     "soft.npz": InfluenceNetwork.load,
     "state.safetensors": checkpoint,
-    "unsigned.safetensors": checkpoint,
     "named.safetensors": of_problem,
     "found.safetensors": Discovery.load,
     "config.json": lambda path: Config(**runs.read_config(path.parent)["config"]),
@@ -73,9 +73,8 @@ def write(folder):
     InfluenceNetwork(np.array([[0.5, 0.0], [1.0, 0.25]])).save(folder / "soft.npz")
     checkpoints.save(folder / "state.safetensors", STATE, {"timesteps": 7}, to_arrays(EPISODES))
     arrays = load_file(folder / "state.safetensors")
-    save_file(arrays, folder / "unsigned.safetensors", metadata={"factorax": json.dumps({"format": 4})})
-    names = {"format": 4, "problem": "chain:3,delay=2", "network": "adaptive:own"}
-    save_file(arrays, folder / "named.safetensors", metadata={"factorax": json.dumps(names)})
+    names = {"format": 5, "problem": "chain:3,delay=2", "network": "adaptive:own"}
+    write_signed(folder / "named.safetensors", arrays, names)
     zeros = np.zeros((2, 2))
     found = {"effect": zeros, "p_value": zeros, "samples": zeros.astype(int), "method": "score", "kind": "return"}
     Discovery(**found, actions=("a", "b"), targets=("c", "d")).save(folder / "found.safetensors")

@@ -12,7 +12,7 @@ import math
 import numbers
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -150,7 +150,8 @@ def _converted(value: Any, kind: Any) -> Any:
             return None
         return _converted(value, next(each for each in arguments if each is not type(None)))
     if origin is tuple:
-        if isinstance(value, str) or not isinstance(value, Iterable):
+        unordered = isinstance(value, Set | Mapping)
+        if isinstance(value, str | bytes | bytearray) or unordered or not isinstance(value, Iterable):
             raise ValueError
         return tuple(_converted(each, arguments[0]) for each in value)
     return _SCALARS[kind](value)

@@ -1,8 +1,7 @@
 """Compiled programs that are released together with the object that holds them.
 
 JAX and Equinox cache what they trace and compile for the life of the process. The program of an update takes about
-900 memory maps, and Linux allows a process 65,530. Here each program belongs to an object, or to a cache of bounded
-size.
+900 memory maps, and Linux allows a process 65,530. Here each program belongs to an object.
 """
 
 import os
@@ -43,11 +42,6 @@ class Recent(Generic[Value]):
         """Remove the value of a key, if it is cached."""
         with self._lock:
             self._values.pop(key, None)
-
-    def clear(self) -> None:
-        """Remove all values."""
-        with self._lock:
-            self._values.clear()
 
 
 class _Static:
@@ -171,21 +165,3 @@ def compilation_settings() -> tuple[Any, ...]:
              "jax_default_prng_impl", "jax_threefry_partitionable", "jax_numpy_dtype_promotion",
              "jax_numpy_rank_promotion", "jax_disable_jit")  # fmt: skip
     return _most_optimisations_disabled(), *(getattr(jax.config, name, None) for name in names)
-
-
-ENOUGH = 16
-"""Number of new programs after which `note_new_program` clears the caches of JAX."""
-_noted = 0
-
-
-def note_new_program() -> None:
-    """Count a program of new shapes; call it before the program is traced.
-
-    JAX keeps the traces of its own functions for ever, about 50 MiB for an update of new shapes. After `ENOUGH` calls
-    they are cleared; functions in use are compiled again at their next call.
-    """
-    global _noted
-    _noted += 1
-    if _noted > ENOUGH:
-        _noted = 1
-        jax.clear_caches()

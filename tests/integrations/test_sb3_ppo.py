@@ -54,7 +54,7 @@ def test_policy_kwargs():
     ("arguments", "message"),
     [
         ({"use_sde": True}, "use_sde: got True, which is not available in factorax; want False"),
-        ({"policy": "CnnPolicy"}, "policy: got 'CnnPolicy', want 'joint', 'shared' or 'independent'"),
+        ({"policy": "CnnPolicy"}, "policy: got 'CnnPolicy', want 'auto', 'joint', 'shared' or 'independent'"),
         ({"n_envs": 3}, "n_envs: got 3, but env contains 1"),
     ],
 )

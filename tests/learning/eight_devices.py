@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from factorax.learning import Config, FactoredPPO, Learner
+from factorax.learning import Config, FactoredPPO
 from factorax.problems import contextual_bandit, queues
 from factorax.runs.seeds import train_seeds
 
@@ -42,12 +42,11 @@ def main():
     ]:
         one, all_of_them = (trained(problem, devices=n, **settings) for n in (1, 8))
         comparison[name] = difference(one, all_of_them)
-    program = all_of_them.program._programs.update(all_of_them.state, None).compiled.as_text()
+    program = all_of_them.program._compiled_update(all_of_them.state, None).compiled.as_text()
     states, obs, *_ = all_of_them.state.environments
     comparison["reduces"] = program.count("all-reduce")
     comparison["shares"] = [len(x.sharding.device_set) for x in (*jax.tree.leaves(states), obs)]
     comparison["pieces"] = [list(obs.shape), list(obs.addressable_shards[0].data.shape)]
-    comparison["by itself"] = Learner.of(grid, config=Config(**SETTINGS)).devices.size
     with tempfile.TemporaryDirectory() as folder:
         outs = [Path(folder) / f"{i}" for i in range(2)]
         config = Config(**SETTINGS, **NORMALISED, total_timesteps=3 * 160, devices=8)

@@ -29,7 +29,10 @@ def make_update(space, net=NET, weights=LAM, **settings):
     """An update with the network `net`; one of a single row stands for a complete network of all three components."""
     net = fx.InfluenceNetwork.complete(3, net.shape[1]) if net.shape[0] == 1 else net
     observations = spaces.Box(-np.inf, np.inf, (N_INPUTS,))
-    return Update(Spec.of_spaces(observations, space, net, weights=weights), Config(**SETTINGS | settings))
+    return Update(
+        Spec.of_spaces(observations, space, net, weights=weights),
+        Config(**{"policy": "joint", "critic": "target"} | SETTINGS | settings),
+    )
 
 
 def make_agent(update, m=3, hidden=(5,), seed=0):

@@ -94,3 +94,9 @@ def test_errors():
     sizes = TrainingSizes(n_components=2, n_factors=2, n_targets=2, score_size=9, grouped=False)
     with pytest.raises(ValueError, match="regimes: got 1000000, with estimates of 36,000,000 numbers"):
         AdaptiveStateNetwork(COMPLETE, len, 10**6).init_state(sizes)
+
+
+@pytest.mark.parametrize("index", [99, 999_999_999_999])
+def test_an_index_beyond_the_observation_is_refused(index):
+    with pytest.raises(ValueError, match=f"features: got {index}, want .* 5 entries"):
+        fx.FactoredPPO(fx.problems.chain(4), f"adaptive-state:{index}:0", **SMALL)

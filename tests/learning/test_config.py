@@ -1,4 +1,4 @@
-"""Settings: every bad one is refused by name, schedules, seeds, and what earlier versions stored."""
+"""Settings: every bad one is refused by name; schedules and seeds."""
 
 import dataclasses
 import json
@@ -7,17 +7,9 @@ import numpy as np
 import pytest
 
 from factorax.learning import Config, FactoredPPO
-from factorax.learning.config import upgraded
 from learning.bad_settings import BAD, UNKNOWN
 
 ROLLOUT = {"n_envs": 4, "n_steps": 6, "batch_size": 24}
-
-
-def test_there_are_sixty_bad_settings():
-    assert len(BAD) >= 60
-    assert {name for settings, _ in BAD for name in settings} >= {
-        field.name for field in dataclasses.fields(Config) if field.type is not bool and "bool" not in str(field.type)
-    } - {"clip_range_vf"}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +27,7 @@ def test_bad_settings_are_refused_from_python(settings, message):
 def test_bad_settings_are_refused_from_files(settings, message):
     if any(callable(value) for value in settings.values()):
         settings = {name: [-0.5, 0.5] for name in settings}
-    stored = json.loads(json.dumps(settings))
+    stored = json.loads(json.dumps(settings, default=str))  # sets and bytes as text
     with pytest.raises(ValueError, match="^" + next(iter(settings))) as error:
         Config.read(stored)
     if stored == settings:  # lists instead of tuples are shown as lists
@@ -44,12 +36,10 @@ def test_bad_settings_are_refused_from_files(settings, message):
 
 @pytest.mark.parametrize(("name", "message"), UNKNOWN)
 def test_unknown_settings(name, message):
-    with pytest.raises(TypeError) as error:
+    with pytest.raises(TypeError, match=f"^{name}: no such setting.*{message[:-1]}"):
         FactoredPPO("chain:3", **{name: 1})
-    assert str(error.value) == message
-    if upgraded({name: 1}) == {name: 1}:
-        with pytest.raises(ValueError, match=f"^{name}: no such setting"):
-            Config.read({name: 1})
+    with pytest.raises(ValueError, match=f"^{name}: no such setting"):
+        Config.read({name: 1})
 
 
 def test_settings_of_numpy_are_settings_of_python():
@@ -96,37 +86,3 @@ def test_schedules_are_functions_of_the_progress_that_remains():
 def test_a_schedule_that_fails_is_named():
     with pytest.raises(ValueError, match=r"clip_range: got .*the function raised ZeroDivisionError: .*zero"):
         Config(clip_range=lambda progress: 1 / progress)
-
-
-@pytest.mark.parametrize(
-    ("stored", "now"),
-    [
-        ({"squash": True}, {"bounded": "tanh"}),
-        ({"squash": False}, {"bounded": "clip"}),
-        ({"discount": 0.5, "normalise_obs": True}, {"gamma": 0.5, "normalize_obs": True, "bounded": "clip"}),
-        ({"kl_target": 0.02}, {"kl_coef_target": 0.02}),
-        ({"kl_target": None}, {"kl_coef_target": None}),
-        ({"kl_target": 0.02, "objective": "natural"}, {"natural_kl": 0.02, "objective": "natural"}),
-        ({"bounded": "beta"}, {"bounded": "beta"}),
-        ({"seed": 3}, {"seed": 3}),
-    ],
-)
-def test_settings_of_earlier_versions(stored, now):
-    before = dict(stored)
-    assert upgraded(stored) == now
-    assert stored == before
-    assert Config.read(stored) == Config(**now)
-
-
-@pytest.mark.parametrize(
-    ("stored", "message"),
-    [
-        ({"squash": "yes"}, "^squash: no such setting"),
-        ({"squash": True, "bounded": "clip"}, "^squash: no such setting"),
-        ({"discount": 0.9, "gamma": 0.9}, "^discount: no such setting"),
-        ([], "^settings: got list, want an object"),
-    ],
-)
-def test_other_values_are_refused(stored, message):
-    with pytest.raises(ValueError, match=message):
-        Config.read(stored)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -95,10 +96,37 @@ def test_every_device_has_its_share(comparison):
     (n_envs, size), piece = comparison["pieces"]
     assert piece == [n_envs // 8, size]
     assert comparison["reduces"] > 0
-    assert comparison["by itself"] == 8
 
 
 @pytest.mark.parametrize(("count", "message"), [(-1, "devices: got -1"), (2, "devices: got 2, want at most 1")])
 def test_devices_that_are_not_there(count, message):
     with pytest.raises(ValueError, match=message):
         Learner.of(contextual_bandit(4), config=Config(devices=count))
+
+
+TWO_DEVICES = """
+import jax
+from factorax.learning import Config, Learner
+from factorax.problems import chain
+
+SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
+assert len(jax.devices()) == 2
+assert Learner.of(chain(3), config=Config(**SMALL)).devices is None  # a share of the same cores gains nothing
+learner = Learner.of(chain(3), config=Config(**SMALL, devices=2))
+update, compilations = jax.jit(learner.update), []
+state, _ = update(learner.init(0))
+jax.monitoring.register_event_duration_secs_listener(lambda event, seconds, **_: compilations.append(event))
+update(state)
+assert not [event for event in compilations if "compile" in event], compilations
+"""
+
+
+@pytest.mark.slow
+def test_a_cpu_uses_one_device_by_default_and_two_compile_once():
+    flags = "--xla_force_host_platform_device_count=2"
+    subprocess.run([sys.executable, "-c", TWO_DEVICES], env=os.environ | {"XLA_FLAGS": flags}, check=True, timeout=300)
+
+
+def test_double_precision_is_refused():
+    with jax.enable_x64(True), pytest.raises(ValueError, match=r"jax_enable_x64: .*single precision"):
+        Learner.of(contextual_bandit(3)).init(0)

@@ -57,7 +57,7 @@ REWARD = {"critic": "reward", "policy": "shared"}
     [
         (chain(3), {"critic": "q"}, "critic: got 'q', which enumerates .* component 0 is continuous; want discrete"),
         (chain(3), {"critic": "reward"}, "component 0 is continuous; want discrete actions, or a default_action"),
-        (chain(3), REWARD | {"default_action": (0, 0)}, "default_action: got 2 numbers, want one per component"),
+        (chain(3), REWARD | {"default_action": (0, 0)}, "default_action: got 2 numbers, want 3"),
         (chain(3), REWARD | {"default_action": (0, 0, 7)}, "got 7 for component 2, want one from -2 to 2"),
         (queues(2, 2), REWARD | {"default_action": (0.5,)}, "got 0.5 for component 0, want a whole number from 0 to 1"),
         (queues(2, 2), REWARD | {"default_action": (2,)}, "got 2 for component 0, want a whole number from 0 to 1"),

@@ -1,7 +1,11 @@
 """`FactoredPPO`: learn, predict, evaluate, save, load."""
 
+import copy
 import dataclasses
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
+import gymnasium as gym
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -152,3 +156,23 @@ def test_other_arguments_are_checked(arguments, error, message):
 def test_what_reset_returns_is_not_an_observation():
     with pytest.raises(ValueError, match=r"observation: got a pair, as returned by env.reset\(\)"):
         model(contextual_bandit(3)).predict((np.zeros(3), {}))
+
+
+def test_threads_that_predict_draw_different_random_numbers():
+    ppo = model(lambda: Counter(cut=3))
+    ppo.predict([0.0])  # compiles
+    with ThreadPoolExecutor(8) as threads:
+        drawn = [actions[0].tolist() for actions in threads.map(lambda _: ppo.predict(np.zeros((50, 1))), range(200))]
+    assert len(set(map(str, drawn))) == 200
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
+def test_a_model_is_copied_by_save_and_load_only(copied):
+    with pytest.raises(TypeError, match=r"model\.save\(path\)"):
+        copied(model(contextual_bandit(3)))
+
+
+def test_a_network_of_several_targets_needs_an_environment_that_returns_them():
+    with pytest.raises(ValueError, match=r"network: has 3 targets, .* returns 1 reward; .* reward="):
+        model(lambda: gym.make("Pendulum-v1"), np.ones((1, 3)))
+    assert model(lambda: Counter(cut=3), Counter().network).spec.n_targets == 2  # in info["vector_reward"]

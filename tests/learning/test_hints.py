@@ -4,13 +4,14 @@ import dataclasses
 import warnings
 
 import gymnasium as gym
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import factorax as fx
 from factorax.discovery import Discovery
 from factorax.learning import Config
-from factorax.learning.hints import warn_if_dense, warn_if_short
+from factorax.learning.hints import warn_if_clipped, warn_if_dense, warn_if_short
 from factorax.problems import chain
 from factorax.spec import Spec
 
@@ -126,3 +127,37 @@ def test_other_networks_do_not_warn_of_reactions(network, settings):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fx.FactoredPPO(dataclasses.replace(chain(2), local=None), network, **SMALL, **settings)
+
+
+@pytest.mark.parametrize(
+    ("norms", "gain", "settings", "warns"),
+    [
+        ([50.0] * 30, 0.0, {}, True),
+        ([50.0] * 30, 0.0, {"normalize_reward": True}, True),
+        ([50.0] * 30, 1.0, {}, False),
+        ([50.0] * 29 + [4.0], 0.0, {}, False),
+        ([50.0] * 29, 0.0, {}, False),
+        ([50.0] * 31, 0.0, {}, False),
+        ([50.0] * 30, 0.0, {"max_grad_norm": None}, False),
+    ],
+)
+def test_training_that_stalls_because_every_gradient_is_clipped_warns_once(norms, gain, settings, warns):
+    config = Config(**SMALL | settings)
+    names = "time/iterations", "train/grad_norm", "rollout/ep_rew_mean"
+    history = [dict(zip(names, (i + 1, norm, gain * i), strict=True)) for i, norm in enumerate(norms)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_if_clipped(config, history)
+    assert [str(each.message).partition(":")[0] for each in caught] == ["max_grad_norm"] * warns
+    if warns:
+        assert ("normalize_reward=True" in str(caught[0].message)) == (not config.normalize_reward)
+
+
+def test_training_that_cannot_improve_warns_that_gradients_are_clipped():
+    def large(key, state, action):
+        new = chain(3, horizon=2).step(key, state, action)
+        return new._replace(psi=jnp.full(3, -1e4))
+
+    problem = dataclasses.replace(chain(3, horizon=2), step=large)
+    with pytest.warns(UserWarning, match="max_grad_norm"):
+        fx.FactoredPPO(problem, **SMALL).learn(8 * 30, progress_bar=False)

@@ -33,14 +33,9 @@ def test_components_without_bounds_are_named_once():
     with pytest.warns(ActionScaleWarning) as caught:
         FactoredPPO(on_box(HALF), initial_log_std=-1.0, **SMALL).learn(32, progress_bar=False)
     (warning,) = caught
-    text = str(warning.message)
     assert warning.filename == __file__
-    assert "2 of 3 components lack a lower or an upper bound, so they are not scaled: 'a2', 'a3'." in text
-    assert "raw units, initially around 0 with standard deviation exp(initial_log_std) = 0.368" in text
-    for remedy in ("TransformAction", "gymnasium.spaces.Box(low, high, shape)", "RDDL", 'bounded="clip"'):
-        assert remedy in text
-    assert fx.learning.ActionScaleWarning is ActionScaleWarning
-    assert issubclass(ActionScaleWarning, UserWarning)
+    for fact in ("'a2', 'a3'", "0.368", "TransformAction", 'bounded="clip"'):
+        assert fact in str(warning.message)
 
 
 def test_components_of_factors_are_named_by_number():

@@ -13,6 +13,7 @@ from small_settings import SMALL
 
 from factorax.learning import Config, Learner, Program
 from factorax.problems import chain, queues
+from factorax.structure import LaggedNetwork
 
 
 @pytest.mark.slow
@@ -125,3 +126,59 @@ def test_a_network_by_name_is_adaptive_or_an_error():
     with pytest.raises(ValueError, match=r"network: got 'complete', want 'adaptive', or a network \(InfluenceNetwork"):
         Learner.of(chain(3), "complete")
     assert Learner.of(chain(3), "adaptive").spec.network.static.density == 1
+
+
+def test_annealed_settings_stay_at_zero_after_the_last_step():
+    anneal = ("learning_rate", "clip_range", "ent_coef")
+    config = Config(**SMALL, anneal=anneal, ent_coef=0.1, total_timesteps=48)
+    learner = Learner.of(chain(3), config=config)
+    _, metrics = jax.jit(lambda: jax.lax.scan(lambda s, _: learner.update(s), learner.init(0), length=4))()
+    np.testing.assert_allclose(metrics["train/learning_rate"], [3e-4, 1.5e-4, 0, 0], rtol=1e-6)
+    late = config.annealed(config.hyper, 96)
+    assert (float(late.learning_rate), float(late.clip_range), float(late.ent_coef)) == (0, 0, 0)
+
+
+def test_means_over_no_episode_are_nan():
+    learner = Learner.of(chain(3, horizon=100), config=Config(**SMALL))
+    _, metrics = jax.jit(learner.update)(learner.init(0))
+    assert metrics["rollout/episodes"] == 0
+    assert all(np.isnan(metrics[f"rollout/ep_{name}"]).all() for name in ("rew_mean", "len_mean", "targets_mean"))
+
+
+@pytest.mark.parametrize(
+    ("hyper", "message"),
+    [
+        ({"clip_range": np.full(8, 0.2)}, "clip_range: got .* want one number"),
+        ({"gamma": [0.9, 0.99]}, "gamma: got .* want one number"),
+        ({"learning_rate": lambda progress: progress}, "learning_rate: got .* want one number"),
+        ({"learning_rate": -1.0}, "learning_rate: got -1.0, want a number of at least 0"),
+        ({"gamma": np.float32(1.5)}, "gamma: got .*1.5.* want a number from 0 to 1"),
+        ({"total_timesteps": 0}, "total_timesteps: got 0, want a number above 0"),
+    ],
+)
+def test_a_setting_of_a_state_is_one_valid_number(hyper, message):
+    with pytest.raises(ValueError, match=message):
+        Learner.of(chain(3), config=Config(**SMALL)).init(0, **hyper)
+
+
+@pytest.mark.parametrize(
+    ("problem", "network", "settings", "chosen"),
+    [
+        (chain(3), None, {}, ("shared", "factor")),
+        (chain(3), "adaptive", {}, ("shared", "target")),
+        (chain(3), LaggedNetwork.from_lags(np.zeros((3, 3), int)), {}, ("shared", "target")),
+        (dataclasses.replace(chain(3), local=None), None, {}, ("joint", "factor")),
+        (lambda: gym.make("CartPole-v1"), None, {}, ("joint", "target")),
+        (chain(3), None, {"policy": "joint", "critic": "target"}, ("joint", "target")),
+    ],
+)
+def test_policy_and_critic_follow_from_the_problem(problem, network, settings, chosen):
+    config = Learner.of(problem, network, Config(**SMALL | settings)).config
+    assert (config.policy, config.critic) == chosen
+
+
+def test_a_shared_policy_that_cannot_tell_components_apart_is_refused():
+    problem = dataclasses.replace(chain(3), local=None)
+    with pytest.raises(ValueError, match=r"identity: got 0 with policy='shared'"):
+        Learner.of(problem, config=Config(**SMALL, policy="shared"))
+    assert Learner.of(problem, config=Config(**SMALL, policy="shared", identity=2)).config.identity == 2

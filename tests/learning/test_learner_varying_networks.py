@@ -17,7 +17,7 @@ PLAIN = {"n_envs": 4, "n_steps": 20, "batch_size": 40, "n_epochs": 2, "hidden": 
 
 
 def after_an_update(problem, network, **settings):
-    learner = Learner.of(problem, network, Config(**(PLAIN | settings)))
+    learner = Learner.of(problem, network, Config(**({"policy": "joint", "critic": "target"} | PLAIN | settings)))
     state, metrics = eqx.filter_jit(learner.update)(learner.init(0))
     return jax.tree.leaves(state.agent.policy), metrics
 

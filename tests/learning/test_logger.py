@@ -70,18 +70,6 @@ def test_a_csv_file_gains_columns(tmp_path):
     assert logger.get_dir() == str(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("folder", "formats", "message"),
-    [
-        ("x", ["tensorbord"], "formats: got 'tensorbord', want some of .*; did you mean 'tensorboard'?"),
-        (None, ["csv"], "folder: got None for the format 'csv', want a folder"),
-    ],
-)
-def test_what_is_refused(folder, formats, message):
-    with pytest.raises(ValueError, match=message):
-        configure(folder, formats)
-
-
 def test_folders_of_runs_are_numbered(tmp_path):
     assert numbered_folder(tmp_path, "PPO") == tmp_path / "PPO_1"
     assert numbered_folder(tmp_path, "PPO", latest=True) == tmp_path / "PPO_1"

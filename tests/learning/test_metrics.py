@@ -51,6 +51,6 @@ def test_the_history_of_a_model_keeps_no_buffer_of_an_update(monkeypatch):
     ],
 )
 def test_what_is_not_finite_is_named(where, message):
-    rollout = {"rollout/not_finite": np.array(where), "rollout/ep_targets_mean": np.zeros(2)}
+    rollout = {"rollout/not_finite": np.array(where), "rollout/ep_targets_mean": np.zeros(2), "rollout/episodes": 1}
     with pytest.raises(FloatingPointError, match=message):
         checked_metrics(rollout, Config(), 8)

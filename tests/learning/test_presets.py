@@ -76,16 +76,12 @@ def test_a_file_is_read_and_its_values_have_the_types_of_their_fields(read):
     [
         ("gamma = 0.9", "gamma = ", r"mine.toml: is not valid TOML"),
         ("gamma = 0.9", "gamma = 1.5", r"mine.toml: settings.gamma: got 1.5, want a number from 0 to 1"),
-        ("gamma = 0.9", 'gamma = "a"', r"mine.toml: settings.gamma: got 'a'"),
         ("gamma = 0.9", "gama = 0.9", r"mine.toml: settings.gama: no such setting; did you mean gamma\?"),
-        ("gamma = 0.9", "batch_size = 7", r"mine.toml: settings.batch_size: got 7, want a divisor"),
         ("gamma = 0.9", "seed = 1", r"mine.toml: settings.seed: is a setting of a run"),
-        ("gamma = 0.9", 'device = "gpu"', r"mine.toml: settings.device: is a setting of a run"),
         ("[settings]", "[setings]", r"mine.toml: setings: unknown entry; did you mean settings\?"),
         ("[settings]\ngamma = 0.9\nhidden = [8, 8]", "settings = 3", r"mine.toml: settings: got 3, want a table"),
         ('about = "A sentence."', "", r"mine.toml: about: got None, want a sentence"),
         ('["chain:*"]', '"chain:*"', r"mine.toml: problems: got 'chain:\*', want a list"),
-        ('["chain:*"]', "[1]", r"mine.toml: problems: got \[1\], want a list"),
         ('"near"', "3", r"mine.toml: network: got 3, want the name"),
     ],
 )
@@ -93,13 +89,6 @@ def test_a_malformed_file_says_which_entry(read, old, new, message):
     assert old in VALID
     with pytest.raises(ValueError, match=message):
         read(VALID.replace(old, new))
-
-
-def test_a_file_that_is_not_text_says_so(tmp_path):
-    path = tmp_path / "mine.toml"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match=r"mine.toml: is not valid TOML"):
-        presets._read.__wrapped__(path)
 
 
 def test_unknown_preset_names_the_nearest():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from factorax.learning import FactoredPPO, devices
-from factorax.learning.program import forget_programs
 from factorax.learning.stacked_states import apart, stacked
 
 SIZES = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "hidden": (8,)}
@@ -32,11 +31,10 @@ def test_states_are_stacked_and_taken_apart():
 @pytest.mark.parametrize("prepare", [False, True])
 def test_one_program_makes_the_states_of_all_seeds(monkeypatch, prepare):
     monkeypatch.setattr(devices, "saves_launches", lambda config, mesh: True)
-    forget_programs()
     program, seeds = FactoredPPO("chain:4", **SIZES).program, (3, 4)
     states = program.init_seeds(seeds, prepare=prepare)
     assert states is not None
-    assert len(program._programs.updates) == prepare
+    assert len(program._updates) == prepare
     updated, metrics = program.update_seeds(states)  # by programs for these shapes, whether or not they were prepared
     assert updated.timesteps.tolist() == [32, 32]
     assert np.isfinite(metrics["train/loss"]).all()

@@ -130,7 +130,7 @@ def test_a_run_with_a_damaged_checkpoint_is_loaded_from_the_one_before(tmp_path)
     data = bytearray(last.read_bytes())
     data[-5] ^= 1
     last.write_bytes(data)
-    with pytest.warns(DamagedWarning, match="its checksum does not match; continuing from"):
+    with pytest.warns(DamagedWarning, match="checksum .* continuing from"):
         assert FactoredPPO.load(out).num_timesteps == 24
-    with pytest.raises(ValueError, match="its checksum does not match"):
+    with pytest.raises(ValueError, match="checksum"):
         FactoredPPO.load(last)

@@ -68,7 +68,7 @@ SETTINGS = {
 
 @cache
 def learner(net=RETURNS, **settings):
-    return Learner.of(two_bits(), net, Config(**SETTINGS | settings))
+    return Learner.of(two_bits(), net, Config(**{"policy": "joint", "critic": "target"} | SETTINGS | settings))
 
 
 @cache

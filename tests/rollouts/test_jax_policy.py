@@ -70,7 +70,6 @@ CASES = {
     ),
     "conv": (Camera, {"architecture": "conv"}),
     "attention": (Watching, {"architecture": "attention", "policy": "shared"}),
-    "film": (Watching, {"identity_by": "film", "policy": "shared"}),
     "layer norm": (Watching, {"layer_norm": True, "policy": "independent"}),
 }
 

@@ -14,7 +14,6 @@ from small_settings import SMALL
 from factorax.learning import Config, FactoredPPO, Learner
 from factorax.problems import chain
 from factorax.rollouts import HostCollector
-from factorax.spec import Spec
 
 BACKENDS = ("inline", "processes")
 
@@ -85,9 +84,8 @@ def test_an_evaluation_is_not_of_the_shortest_episodes():
 
 
 def test_a_host_collector_keeps_the_state_of_its_environments():
-    config = Config(**SMALL)
-    collector = HostCollector(Spec.of(Counter), config)
-    learner = Learner.of(Counter, config=config)
+    learner = Learner.of(Counter, config=Config(**SMALL))
+    collector = HostCollector(learner.spec, learner.config)
     state = learner.init(0)
     assert collector.init(jax.random.key(0)) is None
     one, other = (collector.collect(learner.behaviour(state), None, state.key)[2] for _ in range(2))

@@ -78,6 +78,11 @@ class AdaptiveStateNetwork(BaseNetwork):
                 raise ValueError(f"edges: got {each.tolist()}, want increasing boundaries of bins, such as [-0.5, 0.5]")
 
         def regime(obs: Any) -> Any:
+            if max(places) >= obs.shape[-1]:  # JAX would use the last entry instead
+                raise ValueError(
+                    f"features: got {max(places)}, want indices of the {obs.shape[-1]} entries of an observation, from "
+                    f"0 to {obs.shape[-1] - 1}"
+                )
             index = jnp.zeros(obs.shape[:-1], jnp.int32)
             for place, limit in zip(places, limits, strict=True):
                 bin_of = jnp.searchsorted(jnp.asarray(limit, jnp.float32), obs[..., place])

@@ -16,7 +16,6 @@ from .modules.attention import Attention
 from .modules.choices import Choices
 from .modules.convolution import Convolutional
 from .modules.custom import Custom, custom_network, seen_shape
-from .modules.film import Film
 from .modules.mlp import LayerSettings
 from .modules.recurrent import Recurrent
 from .modules.trunk import TrunkHead
@@ -54,6 +53,11 @@ def check_init(config: Config, own: OwnModules) -> None:
             f"init: got {shown(own.init)}, want a function (key, shape, dtype), such as "
             "jax.nn.initializers.glorot_uniform(); names belong in Config(init=…)"
         )
+    if own.init is not None and own.policy is not None and (own.critic is not None or config.critic == "none"):
+        raise ValueError(
+            f"init: got {shown(own.init)} with your own modules as policy and critic, want it left "
+            "out: it is for built-in layers"
+        )
     if config.init == "custom" and own.init is None:
         raise ValueError(
             "init: got 'custom' without a function, want 'orthogonal', 'lecun', 'he' or 'normc', or in Python the "
@@ -64,13 +68,13 @@ def check_init(config: Config, own: OwnModules) -> None:
 def runs_in_numpy(config: Config, own: OwnModules) -> bool:
     """Return whether workers can evaluate the policy with NumPy: only our own layers."""
     c = config
-    plain = c.architecture in ("mlp", "choices") and c.identity_by == "input" and not c.layer_norm
+    plain = c.architecture in ("mlp", "choices") and not c.layer_norm
     return own.policy is None and plain and c.activation in ("tanh", "relu")
 
 
 def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Array, for_critic: jax.Array) -> Agent:
     """Return a randomly initialised policy and critic with the shapes that settings and network require."""
-    c, components = config, spec.components
+    c, components = config.for_problem(spec), spec.components
     shape = len(components), components.width
     if own.policy is None:
         kind = "choices" if c.architecture == "choices" else c.policy
@@ -213,7 +217,7 @@ def make_network(
         return Choices(**options)
     if c.architecture == "attention":
         return Attention(**options, graph=component_graph(spec), rounds=c.rounds)
-    return Film(**options) if c.identity_by == "film" else Shared(**options)
+    return Shared(**options)
 
 
 def component_graph(spec: Spec) -> np.ndarray:

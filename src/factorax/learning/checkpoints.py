@@ -19,18 +19,12 @@ from .._files import MIB, open_plain, parse_json, write_whole
 from ..structure.labels import counted
 
 FORMAT = 5
-_EARLIER = (4, 3, 2)
 _LONGEST_HEADER = 16 * MIB
 _BESIDE_BYTES = 1024 * MIB
 """Maximum number of bytes of arrays that do not belong to the pytree."""
 _UNSIGNED = "0" * 64
 _BESIDE = "beside:"
 _NOT_OURS = "not a factorax checkpoint, or damaged"
-_RENAMED = {".evidence.weights": ".network.matrix", ".evidence": ".network", ".validity": ".missing_edges",
-            ".weights[": ".kernels["}  # fmt: skip
-"""Names in files of format 2, with their current names."""
-_SETTINGS = ".hyper."
-"""Prefixes of arrays that only files of formats 2 and 3 contain."""
 
 
 def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.ndarray] | None = None) -> None:
@@ -116,7 +110,7 @@ def _plain(leaf: Any) -> np.ndarray:
 
 
 def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
-    """Return the arrays of a file by their current names; raise ValueError if the file is not what was written."""
+    """Return the arrays of a file by name; raise ValueError if the file is not what was written."""
     with open_plain(path) as file:
         header, metadata = _header(path, file)
         size = os.fstat(file.fileno()).st_size
@@ -124,22 +118,14 @@ def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
             raise ValueError(f"{path}: has {size:,} bytes, want at most {limit:,}; was it written with other settings?")
         file.seek(0)
         data = file.read(size)
-    number, digest = _about(path, metadata)["format"], metadata.get("sha256")
-    if digest is None and number == FORMAT:
-        raise ValueError(f"{path}: {_NOT_OURS}: it has no checksum")
-    if digest is not None and (
-        not isinstance(digest, str) or digest != _digest(_unsigned(header, digest), memoryview(data)[len(header) :])
-    ):
-        raise ValueError(f"{path}: {_NOT_OURS}: its checksum does not match")
+    _about(path, metadata)  # raises for another format
+    digest = metadata.get("sha256")
+    if not isinstance(digest, str) or digest != _digest(_unsigned(header, digest), memoryview(data)[len(header) :]):
+        raise ValueError(f"{path}: {_NOT_OURS}: its checksum is missing or does not match")
     try:
-        arrays = load_tensors(data)
+        return load_tensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: {_NOT_OURS}") from error
-    if number == 2:
-        arrays = {_renamed(name): array for name, array in arrays.items()}
-    if number in (2, 3):
-        arrays = {name: array for name, array in arrays.items() if not name.startswith(_SETTINGS)}
-    return arrays
 
 
 def _header(path: Path, file: IO[bytes]) -> tuple[bytes, dict[str, Any]]:
@@ -172,11 +158,8 @@ def _about(path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"{path}: {_NOT_OURS}")
     number = content.get("format")
-    if type(number) is not int or number not in (FORMAT, *_EARLIER):
-        raise ValueError(
-            f"{path}: format {number!r:.60}, want {FORMAT} or an earlier one down to {_EARLIER[-1]}; it is of another "
-            "version of factorax"
-        )
+    if type(number) is not int or number != FORMAT:
+        raise ValueError(f"{path}: format {number!r:.60}, want {FORMAT}; it is of another version of factorax")
     for name in ("problem", "network"):
         if not isinstance(content.get(name), str | None):
             raise ValueError(f"{path}: {_NOT_OURS}: its {name} is {content[name]!r:.60}, want a name")
@@ -196,9 +179,3 @@ def _signature(digest: str) -> bytes:
 
 def _unsigned(header: bytes, digest: str) -> bytes:
     return header.replace(_signature(digest), _signature(_UNSIGNED), 1)
-
-
-def _renamed(name: str) -> str:
-    for old, new in _RENAMED.items():
-        name = name.replace(old, new)
-    return name

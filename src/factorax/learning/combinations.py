@@ -65,6 +65,21 @@ def check_own_modules(c: Any, own: Any) -> None:
         )
 
 
+def check_identity(spec: Any, c: Any, own: Any) -> None:
+    """Raise ValueError if nothing tells the components of a shared policy apart."""
+    if (
+        c.policy == "shared"
+        and own.policy is None
+        and spec.local is None
+        and not c.identity
+        and len(spec.components) > 1
+    ):
+        raise ValueError(
+            "identity: got 0 with policy='shared' and no local observations, so that all components would act alike; "
+            "want identity=8, for example, or local=, a function from observations to those of each factor"
+        )
+
+
 def check_memory(c: Any, agent: Any) -> None:
     """Raise ValueError if the settings of a `Config` are incompatible with the memory of the user's own networks.
 
@@ -108,15 +123,14 @@ def _check_minibatches(c: Any) -> None:
         wanted = {
             "estimator": ("factored",),
             "objective": ("ppo", "a2c"),
-            "policy": ("shared",),
-            "critic": ("factor", "none"),
+            "policy": ("auto", "shared"),
+            "critic": ("auto", "factor", "none"),
             "architecture": ("mlp",),
-            "identity_by": ("input",),
             "covariance": ("diagonal",),
         }
         for name, allowed in wanted.items():
             if getattr(c, name) not in allowed:
-                want = " or ".join(f"{name}={each!r}" for each in allowed)
+                want = " or ".join(f"{name}={each!r}" for each in allowed if each != "auto")
                 raise ValueError(
                     f"minibatch_of: got 'factors' with {name}={getattr(c, name)!r}, want {want}: a sample is one "
                     "action of a shared network for one factor"
@@ -132,22 +146,17 @@ def _check_minibatches(c: Any) -> None:
 
 def _check_architecture(c: Any) -> None:
     """Raise if settings of networks are incompatible."""
-    if c.policy != "shared" and (c.architecture in ("attention", "choices") or c.identity_by == "film"):
-        name = "architecture" if c.architecture in ("attention", "choices") else "identity_by"
+    if c.policy not in ("auto", "shared") and c.architecture in ("attention", "choices"):
         raise ValueError(
-            f"{name}: got {getattr(c, name)!r} with policy={c.policy!r}, want policy='shared': it applies to "
+            f"architecture: got {c.architecture!r} with policy={c.policy!r}, want policy='shared': it applies to "
             "components that share a network"
         )
-    if c.identity_by == "film" and c.architecture not in ("mlp", "conv"):
-        raise ValueError(f"identity_by: got 'film' with architecture={c.architecture!r}, want 'input'")
     if c.is_recurrent and not c.hidden:
         raise ValueError(f"hidden: got () with architecture={c.architecture!r}, want at least one layer")
     if c.is_recurrent and c.layer_norm:
         raise ValueError(f"layer_norm: got True with architecture={c.architecture!r}, want False")
     if c.is_recurrent:
         _check_sequences(c)
-    if c.identity_by == "film" and not c.identity:
-        raise ValueError("identity: got 0 with identity_by='film', want at least 1")
     if c.std != "component" and c.covariance == "full":
         raise ValueError(f"std: got {c.std!r} with covariance='full', want 'component'")
     if c.shares_trunk and c.objective == "natural":

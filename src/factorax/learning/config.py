@@ -1,17 +1,31 @@
 """All settings of a run, with a description each, from which the command line is generated."""
 
 import secrets
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
-from .._checks import Count, NotNegative, Positive, Range, Share, Whole, check_type, checked, nearest
+import numpy as np
+
+from .._checks import (
+    Count,
+    NotNegative,
+    Positive,
+    Range,
+    Share,
+    Whole,
+    check_type,
+    checked,
+    is_traced,
+    nearest,
+    shown,
+)
 from ..distributions import Bounded
 from .combinations import check_combinations
 from .validation import Schedule, ScheduledRange
 
-PolicyKind = Literal["joint", "shared", "independent"]
-CriticKind = Literal["target", "factor", "central", "q", "reward", "none"]
+PolicyKind = Literal["auto", "joint", "shared", "independent"]
+CriticKind = Literal["auto", "target", "factor", "central", "q", "reward", "none"]
 Annealed = Literal["learning_rate", "clip_range", "ent_coef"]
 
 if TYPE_CHECKING:
@@ -36,60 +50,19 @@ class Hyper(NamedTuple):
     """The step at which training and all schedules end."""
 
 
-_RENAMED = {
-    "discount": "gamma",
-    "normalise_advantage": "normalize_advantage",
-    "normalise_obs": "normalize_obs",
-    "normalise_reward": "normalize_reward",
-}
-"""Settings of earlier versions with their current names."""
-
-
-def upgraded(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return stored settings with the names of this version.
-
-    >>> upgraded({"seed": 1, "discount": 0.9, "squash": True})
-    {'seed': 1, 'gamma': 0.9, 'bounded': 'tanh'}
-    """
-    new: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name == "squash" and isinstance(value, bool) and "bounded" not in settings:
-            new["bounded"] = "tanh" if value else "clip"
-        elif name == "kl_target" and "kl_coef_target" not in settings:
-            natural = settings.get("objective") == "natural"
-            if not natural:
-                new["kl_coef_target"] = value
-            elif value is not None:
-                new["natural_kl"] = value
-        elif _RENAMED.get(name, name) in settings:
-            new[name] = value
-        else:
-            new[_RENAMED.get(name, name)] = value
-    if "discount" in settings:  # from a version without this choice
-        new.setdefault("bounded", "clip")
-    adapted = new.get("kl_coef_target") is not None
-    # from a version without this choice
-    if "kl_of" not in settings and adapted and settings.get("estimator") == "vanilla":
-        new["kl_of"] = "factor"
-    return new
-
-
 NOT_HERE = {
     "clip": "clip_range",
     "discount": "gamma",
     "lr": "learning_rate",
     "net_arch": "hidden",
     "policy_kwargs": "hidden for its net_arch, initial_log_std for its log_std_init",
-    "squash": "bounded='tanh'",
-    "kl_target": "target_kl to stop an update early, kl_coef_target to adapt the KL penalty, natural_kl for the size "
-    "of a natural step",
     "stats_window_size": "model.history, which has the mean return of each rollout",
     "use_sde": "initial_log_std: state-dependent exploration is not available",
     "sde_sample_freq": "initial_log_std: state-dependent exploration is not available",
     "rollout_buffer_class": "rollouts, which selects how environments are stepped",
     "rollout_buffer_kwargs": "rollouts, which selects how environments are stepped",
 }
-"""Settings of other libraries and earlier versions, with what to use instead."""
+"""Settings of other libraries, with what to use instead."""
 SYNONYMS = {
     "policy": {"mlppolicy": "joint", "mlp": "joint", "central": "joint", "decentralised": "independent"},
     "estimator": {"fpg": "factored", "vpg": "vanilla", "pg": "vanilla", "standard": "vanilla"},
@@ -132,13 +105,14 @@ class Config:
     objective: Literal["ppo", "a2c", "natural"] = "ppo"
     """Policy objective. ppo: clipped probability ratio. a2c: plain policy gradient in one pass over the batch.
     natural: one natural-gradient step F⁻¹g with a KL divergence of natural_kl, and n_epochs passes for the critic."""
-    policy: PolicyKind = "joint"
+    policy: PolicyKind = "auto"
     """Policy network. joint: one network for all components. shared: one network applied to the observation of each
-    component. independent: one network per component."""
-    critic: CriticKind = "target"
-    """Critic. target: one value per target. factor: one value per factor's credit. central: one value of the
-    objective, as in MAPPO. q: one value per action of a factor given the other actions, as in COMA. reward: a model of
-    the reward, for difference rewards. none: no critic; with objective a2c and gae_lambda 1 this is REINFORCE."""
+    component. independent: one network per component. auto: shared if there are local observations, otherwise joint."""
+    critic: CriticKind = "auto"
+    """Critic. target: one value per target. factor: one value per factor's credit. auto: factor for a fixed network of
+    several targets, otherwise target. central: one value of the objective, as in MAPPO. q: one value per action of a
+    factor given the other actions, as in COMA. reward: a model of the reward, for difference rewards. none: no critic;
+    with objective a2c and gae_lambda 1 this is REINFORCE."""
     default_action: tuple[float, ...] = ()
     """For critic reward: the default action to which a factor's action is compared, one number per component or one
     for all. Empty: the mean over the factor's own policy, which requires discrete actions."""
@@ -166,11 +140,9 @@ class Config:
     """Hidden layers of the critic. separate: the critic has its own network. shared: the critic is a linear layer on
     the policy's hidden layers, which both losses train. auto: shared for gru and lstm, so that the critic uses the
     policy's memory; otherwise separate."""
-    identity: Annotated[int, Range(0, 2**12)] = 8
-    """Size of the learned embedding that tells a shared network for which component it acts; 0 for none."""
-    identity_by: Literal["input", "film"] = "input"
-    """How the embedding is used. input: as an additional input of the shared network. film: to scale and shift each
-    hidden layer."""
+    identity: Annotated[int, Range(0, 2**12)] = 0
+    """Size of the learned embedding that tells a shared network for which component it acts; 0 for none, with which
+    components act alike where they observe the same."""
     rounds: Annotated[int, Range(1, 16)] = 1
     """Number of attention rounds: in each round, information travels one edge further between components."""
     bounded: Bounded = "scale"
@@ -268,9 +240,10 @@ class Config:
     device: Literal["auto", "cpu", "gpu", "cuda", "tpu"] = "auto"
     """Device for training. auto: a GPU or TPU if JAX finds one, otherwise the CPU. cuda is a synonym of gpu."""
     devices: Whole = 0
-    """Number of local devices over which the environments of a JAX problem are distributed; 0 for as many as divide
-    n_envs and batch_size. Results agree up to rounding."""
+    """Number of local devices over which the environments of a JAX problem are distributed; 0 for one on a CPU, and
+    elsewhere for as many as divide n_envs and batch_size. Results agree up to rounding."""
 
+    # The presets turn this off because the networks of their problems are known; that of a user may lack an edge.
     check_network: bool = True
     """Test during training whether the network lacks an edge, and warn if it does."""
     variance_report: bool = False
@@ -293,18 +266,31 @@ class Config:
 
     @classmethod
     def read(cls, settings: Any) -> "Config":
-        """Create settings from a JSON object written by this or an earlier version of factorax.
+        """Create settings from a JSON object.
 
         Raises ValueError for an unknown setting or a value that is not allowed, since the file may be untrusted.
         """
         if not isinstance(settings, dict):
             raise ValueError(f"settings: got {type(settings).__name__}, want an object")
         try:
-            settings = upgraded(settings)
             stored = {name: Schedule.read(settings[name]) for name in get_args(Annealed) if name in settings}
             return cls.of(settings | stored)
         except TypeError as error:
             raise ValueError(str(error)) from None
+
+    def for_problem(self, spec: Any) -> "Config":
+        """Return these settings with the choices "auto" of `policy` and `critic` made for a problem, a `Spec`."""
+        policy, critic = self.policy, self.critic
+        if policy == "auto":
+            needs_shared = self.architecture in ("attention", "choices") or self.minibatch_of == "factors"
+            policy = "shared" if needs_shared or spec.local is not None else "joint"
+        if critic == "auto":  # the credits of a network that varies are not those of one critic
+            is_fixed = spec.network is spec.network.static
+            has_factor_critic = self.minibatch_of == "factors" or (is_fixed and spec.n_targets > 1)
+            critic = "factor" if has_factor_critic else "target"
+        if (policy, critic) == (self.policy, self.critic):
+            return self
+        return replace(self, policy=policy, critic=critic)
 
     @property
     def is_recurrent(self) -> bool:
@@ -349,13 +335,26 @@ class Config:
 
     def annealed(self, hyper: Hyper, timesteps: Any) -> Hyper:
         """Return the hyper-parameters after this many steps, with `anneal` applied and schedules evaluated."""
-        left = 1 - timesteps / hyper.total_timesteps
+        import jax.numpy as jnp  # the command line reads this file without JAX
+
+        left = jnp.maximum(1 - timesteps / hyper.total_timesteps, 0.0)  # an own loop may go on after the last step
         scheduled = {name: getattr(hyper, name) * left for name in self.anneal}
         for name in Hyper._fields:
             schedule = getattr(self, name)
             if isinstance(schedule, Schedule):
                 scheduled[name] = getattr(hyper, name) * schedule(left)
         return hyper._replace(**scheduled)
+
+
+def check_hyper(name: str, value: Any) -> None:
+    """Raise ValueError if a setting of `Hyper` is neither a number that `Config` accepts nor traced by JAX."""
+    if np.shape(value) or callable(value):
+        raise ValueError(
+            f"{name}: got {shown(value)}, want one number; for several runs at once, jax.vmap(lambda {name}: "
+            f"learner.init(seed, {name}={name}))(values)"
+        )
+    if not is_traced(value):
+        checked(name, value, Positive if name == "total_timesteps" else _field_types()[name])
 
 
 @cache

@@ -54,6 +54,7 @@ class CounterfactualUpdate(Update):
     """An update with a critic of actions, for ``critic="q"`` and ``critic="reward"``."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_critic(self.spec, self.config)
 
     @cached_property

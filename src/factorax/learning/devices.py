@@ -38,7 +38,7 @@ def local_devices(config: Config) -> list[Any]:
 def mesh(config: Config) -> Mesh | None:
     """Return the devices that share the environments: as many as set, or as divide both `n_envs` and `batch_size`.
 
-    None for a single device.
+    None for a single device, the default on a CPU, whose devices are shares of the same cores.
     """
     local = local_devices(config)
     together = gcd(config.n_envs, config.batch_size)
@@ -49,7 +49,8 @@ def mesh(config: Config) -> Mesh | None:
             f"devices: got {config.devices}, want a divisor of both n_envs = {config.n_envs} and "
             f"batch_size = {config.batch_size}"
         )
-    count = config.devices or max(n for n in range(1, len(local) + 1) if together % n == 0)
+    most = 1 if local[0].platform == "cpu" else len(local)
+    count = config.devices or max(n for n in range(1, most + 1) if together % n == 0)
     return None if count == 1 else Mesh(np.array(local[:count]), (AXIS,))
 
 

@@ -120,8 +120,8 @@ def default_actions(spec: Spec, default: tuple[float, ...]) -> np.ndarray:
     components, count = spec.components, len(spec.components)
     if len(default) not in (1, count):
         raise ValueError(
-            f"default_action: got {len(default)} numbers, want one per component of the action "
-            "space, {count}, or a single one for all"
+            f"default_action: got {len(default)} numbers, want {count}, one per component of the action space, or a "
+            "single one for all"
         )
     action = np.broadcast_to(np.asarray(default, np.float32), (count,))
     whole = (action == np.round(action)) & (action >= 0) & (action < components.choices)

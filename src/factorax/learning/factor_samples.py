@@ -28,6 +28,7 @@ class FactorUpdate(Update):
     """An update with minibatches of single factors."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         spec, c = self.spec, self.config
         components, n = spec.components, spec.n_factors
         if spec.factors is not None:

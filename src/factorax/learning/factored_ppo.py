@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from .callbacks import CallbackList, ProgressBarCallback, as_callback
 from .config import WHO_STEPS, Config
 from .describing import described
 from .devices import peak_memory
-from .hints import warn_if_short
+from .hints import warn_if_clipped, warn_if_short
 from .learner import Learner
 from .limits import check_size, checked_settings, no_larger_than
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
@@ -113,6 +114,7 @@ class FactoredPPO:
         self.logger, self._has_own_logger = Logger(), False
         self.last_timestep = self.config.total_timesteps
         self._episodes: Sequence[episodes_.Episode] | None = None
+        self._key_lock = threading.Lock()
 
     def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
         return Learner.of(problem, network, self.config, own_size=self._own_size, **options)
@@ -121,6 +123,19 @@ class FactoredPPO:
         steps = f"{self.num_timesteps:,} steps"
         rows = described(self.spec, self.config, self.names[0]) | {"trained": steps}
         return f"{type(self).__name__}(\n" + "".join(f"  {name + ':':<14}{text}\n" for name, text in rows.items()) + ")"
+
+    def __copy__(self) -> "FactoredPPO":
+        """Return a model with the same learner, programs and state."""
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
+
+    def __reduce__(self) -> Any:
+        """Refuse `copy.deepcopy` and `pickle`: compiled programs cannot be copied."""
+        raise TypeError(
+            f"{type(self).__name__}: got copy.deepcopy or pickle, want model.save(path), and "
+            f"{type(self).__name__}.load(path, problem) for each copy"
+        )
 
     @property
     def spec(self) -> Spec:
@@ -220,6 +235,7 @@ class FactoredPPO:
                 metrics |= peak_memory(self.config)
                 remember(self.history, metrics)  # before the state: an interrupt in between must not lose a row
                 self.state, self._episodes = state, collector.episodes
+                warn_if_clipped(self.config, self.history)
                 warned = warned or warn_if_missing(self.spec, state.missing_edges, metrics["time/iterations"])
                 if not self._after_update(callbacks, metrics, log_interval):
                     break
@@ -283,7 +299,8 @@ class FactoredPPO:
             raise ValueError("observation: got a pair, as returned by env.reset(); want its first element")
         checked("deterministic", deterministic, bool)
         rows, is_one = self.spec.observations.batch(observation)
-        self._predictions, key = jax.random.split(self._predictions)
+        with self._key_lock:  # servers call this from several threads
+            self._predictions, key = jax.random.split(self._predictions)
         act = self.program.compiled_act(self.state, deterministic)
         size = self.state.agent.policy.memory
         if size:

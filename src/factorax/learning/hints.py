@@ -1,10 +1,17 @@
-"""Warnings before training about settings that are valid but probably not intended."""
+"""Warnings about settings that are valid but probably not intended."""
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..spec import Spec
 from ..structure.labels import counted, some, warn
 from .config import Config
+
+CLIPPED_UPDATES = 30
+"""Number of updates after which training has stalled if all gradients were clipped and returns are no better."""
+CLIPPED_FACTOR = 10
+"""Multiple of `max_grad_norm` that the norms of these gradients exceed."""
 
 
 def warn_if_dense(spec: Spec, config: Config) -> None:
@@ -48,6 +55,32 @@ def warn_if_short(config: Config, steps: int) -> None:
             f"{config.n_steps} = {config.rollout_steps:,} steps. Training makes one rollout of "
             f"{config.rollout_steps:,} steps and updates the policy once, in "
             f"{counted(config.passes, 'pass', 'passes')} over it. Lower n_steps or n_envs for shorter rollouts",
+            UserWarning,
+        )
+
+
+def warn_if_clipped(config: Config, history: Sequence[Mapping[str, Any]]) -> None:
+    """Warn after update 30 if all gradients were far beyond `max_grad_norm`, and the last ten returns are no better
+    than the first ten. Where returns improve, such gradients are common and do no harm: Adam scales its steps.
+
+    - `history`: the metrics of the last updates, the latest one last.
+    """
+    first, limit = list(history[-CLIPPED_UPDATES:]), config.max_grad_norm
+    if limit is None or len(first) < CLIPPED_UPDATES or first[-1]["time/iterations"] != CLIPPED_UPDATES:
+        return
+    least = min(float(row["train/grad_norm"]) for row in first)
+    third = CLIPPED_UPDATES // 3
+    before, after = (
+        [float(row["rollout/ep_rew_mean"]) for row in rows if "rollout/ep_rew_mean" in row]
+        for rows in (first[:third], first[-third:])
+    )
+    stalled = before and after and sum(after) / len(after) <= sum(before) / len(before)
+    if stalled and least > CLIPPED_FACTOR * limit:
+        scaled = "reward_scale" if config.normalize_reward else "normalize_reward=True, or reward_scale"
+        warn(
+            f"max_grad_norm: got {limit:g}, but the norm of the gradient (train/grad_norm) was at least {least:.3g} in "
+            f"each of the first {CLIPPED_UPDATES} updates, and the return did not improve. Large rewards are the most "
+            f"common reason; want {scaled}",
             UserWarning,
         )
 

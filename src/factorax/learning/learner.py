@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from jax.tree_util import Partial
 
 from .._arrays import zeros_of
-from .._checks import Seed, check_number, check_type, checked
+from .._checks import Seed, check_number, check_type, checked, is_traced
 from .._credit import credit
 from .._xla import separately
 from ..rollouts.collector import Behaviour, Collector
@@ -26,7 +26,7 @@ from . import devices
 from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch, starts
 from .architectures import NO_MODULES, OwnModules, check_init, looks_at_local, make_agent, runs_in_numpy
-from .combinations import check_memory, check_own_modules
+from .combinations import check_identity, check_memory, check_own_modules
 from .config import Config
 from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
@@ -37,7 +37,6 @@ from .metrics import Metrics
 from .modules.custom import seen_shape
 from .policies import Agent, Policy
 from .ppo import Update
-from .sharing import common_config, common_spec
 from .state import RunningMoments, TrainState, initial_state
 from .step_samples import StepUpdate
 from .worker_network import WorkerNetwork, module_arrays
@@ -107,6 +106,8 @@ class Learner:
         check_type("spec", self.spec, Spec, "a Spec, such as Spec.of(problem) returns")
         check_type("config", self.config, Config, "a Config")
         check_type("own", self.own, OwnModules, "OwnModules")
+        object.__setattr__(self, "config", self.config.for_problem(self.spec))
+        check_identity(self.spec, self.config, self.own)
         check_init(self.config, self.own)
         check_own_modules(self.config, self.own)
         self.spec.network.check_settings(self.config)
@@ -175,7 +176,12 @@ class Learner:
         (4,)
         """
         check_number("seed", seed, Seed | None)
-        return initial_state(
+        if getattr(jax.config, "jax_enable_x64", False):
+            raise ValueError(
+                "jax_enable_x64: got True, want False: agents are trained in single precision, and only some of their "
+                "arrays would be doubles. Train inside `with jax.enable_x64(False):` if other code needs doubles"
+            )
+        state = initial_state(
             self.spec,
             self.config,
             self.own,
@@ -184,11 +190,8 @@ class Learner:
             optimiser=self.rule.optimiser(),
             hyper=hyper,
         )
-
-    @property
-    def common(self) -> "Learner":
-        """The learner of all models that can share compiled programs with this one."""
-        return dataclasses.replace(self, spec=common_spec(self.spec), config=common_config(self.config))
+        # where `update` returns it, which would be compiled again for states on other devices
+        return state if is_traced(state.timesteps) else devices.place(self.devices, state, self.config)
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """Collect a rollout of a JAX problem and learn from it.
@@ -376,12 +379,17 @@ class Learner:
         return credit(InfluenceNetwork.complete(1, self.spec.n_targets), psi, self.spec.weights)[..., 0]
 
     def _episode_metrics(self, transitions: Transition) -> Metrics:
+        """Return means over the episodes that ended; NaN if none did."""
         count = (transitions.episode_length > 0).sum()
-        episodes = jnp.maximum(count, 1)
-        targets = transitions.episode_psi.sum(axis=(0, 1)) / episodes
+        missing = 0.0 if getattr(jax.config, "jax_debug_nans", False) else jnp.nan  # or it would report this NaN
+
+        def mean(total: jax.Array) -> jax.Array:
+            return jnp.where(count > 0, total / jnp.maximum(count, 1), missing)
+
+        targets = mean(transitions.episode_psi.sum(axis=(0, 1)))
         return {
             "rollout/episodes": count,
-            "rollout/ep_len_mean": transitions.episode_length.sum() / episodes,
+            "rollout/ep_len_mean": mean(transitions.episode_length.sum()),
             "rollout/ep_targets_mean": targets,
             "rollout/ep_rew_mean": self._objective(targets),
         }

@@ -29,18 +29,18 @@ def copied(metrics: Metrics) -> Metrics:
 def checked_metrics(metrics: Metrics, config: Config, before: int) -> Metrics:
     """Return the metrics of the update after `before` steps, with times; raise FloatingPointError at non-finite
     values."""
-    _check_finite(metrics, before)
+    n_targets = len(metrics["rollout/ep_targets_mean"])
+    if not metrics["rollout/episodes"]:  # their means are NaN
+        metrics = {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}
+    _check_finite(metrics, before, n_targets)
     step = config.rollout_steps
-    metrics |= {"time/total_timesteps": before + step, "time/iterations": before // step + 1}
-    if metrics["rollout/episodes"] > 0:
-        return metrics
-    return {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}  # no episode ended
+    return metrics | {"time/total_timesteps": before + step, "time/iterations": before // step + 1}
 
 
-def _check_finite(metrics: Metrics, before: int) -> None:
+def _check_finite(metrics: Metrics, before: int, n_targets: int) -> None:
     t, i, j = metrics.pop("rollout/not_finite", (-1, -1, -1))
     if t >= 0:
-        what = f"target {j}" if j < len(metrics["rollout/ep_targets_mean"]) else "the observation"
+        what = f"target {j}" if j < n_targets else "the observation"
         raise FloatingPointError(
             f"environment {i}, step {t} of the rollout after step {before}: {what} is not finite; the previous state "
             "is kept"

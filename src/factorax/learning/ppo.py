@@ -68,6 +68,9 @@ class Update:
     """Maps observations to local observations, if batches omit these because they are large; they are then computed
     per step or minibatch."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", self.config.for_problem(self.spec))
+
     @cached_property
     def network(self) -> BaseNetwork:
         """The network for credits: that of the spec, or one row of ones for the vanilla estimator."""

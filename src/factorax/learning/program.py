@@ -1,7 +1,5 @@
-"""`Program`: a learner on this machine, which compiles the learner's functions and shares them with equal learners."""
+"""`Program`: a learner on this machine, which compiles the learner's functions."""
 
-import dataclasses
-import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._programs import OwnCompiled, OwnJit, Recent, compilation_settings, compile_untuned, note_new_program
+from .._programs import OwnCompiled, OwnJit, Recent, compile_untuned
 from ..rollouts.collector import Behaviour
 from ..rollouts.in_jax import JaxCollector, JaxEnvironments
 from ..rollouts.seeds_evaluation import SeedsEvaluation
@@ -19,29 +17,82 @@ from . import devices
 from .architectures import runs_in_numpy
 from .learner import Learner
 from .metrics import Metrics
-from .sharing import value_key
 from .state import TrainState
 from .update_in_parts import UpdateInParts, collect_part, learn_from_parts
 
 
-class _Programs:
-    """The compiled functions of a learner and of all learners equal to it by value.
+def _one_by_one(init: Callable[[jax.Array], TrainState], seeds: jax.Array) -> TrainState:
+    """Return the stacked states of several seeds. A loop, since a batch of QR decompositions is rounded differently."""
+    rest: Any = None
 
-    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could then
-    release neither.
+    def one(seed: jax.Array) -> Any:
+        nonlocal rest
+        arrays, rest = eqx.partition(init(seed), eqx.is_array)
+        return arrays
+
+    return eqx.combine(jax.lax.map(one, seeds), rest)
+
+
+class Program:
+    """A learner on this machine: compilation, devices, memory checks and workers around its pure functions.
+
+    Compiles once for all states of the same shapes; `Hyper` and the seed may differ. Each object compiles anew, so that
+    a new model runs the code as it is now, and releases what it has compiled. `close` stops environments and workers.
     """
 
     def __init__(self, learner: Learner):
-        note_new_program()
+        # Nothing here may be reachable from the learner: JAX keeps functions of the learner with each compiled
+        # function, and could then release neither. Hence the second collector.
         self.learner = learner
         self.collector = learner.new_collector()
-        self.learn_from = OwnJit(learner.learn_from)
-        self.init = OwnJit(learner.init)
-        self.init_seeds = OwnJit(partial(_one_by_one, learner.init))
-        self.updates: Recent[Callable[[TrainState], Any]] = Recent(4)
-        self.evaluations: Recent[SeedsEvaluation] = Recent(4)
+        self._learn_from = OwnJit(learner.learn_from)
+        self._init = OwnJit(learner.init)
+        self._init_seeds = OwnJit(partial(_one_by_one, learner.init))
+        self._updates: Recent[Callable[[TrainState], Any]] = Recent(4)
+        self._evaluations: Recent[SeedsEvaluation] = Recent(4)
 
-    def update(self, state: TrainState, seeds: int | None) -> Callable[[TrainState], Any]:
+    def init(self, seed: int) -> TrainState:
+        """`Learner.init`; on a GPU as one program, since each of its hundred operations would be compiled there."""
+        learner = self.learner
+        if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
+            return learner.init(seed)
+        return self._init(jax.device_put(np.uint32(seed)))
+
+    def init_seeds(self, seeds: Sequence[int], *, prepare: bool = False) -> TrainState | None:
+        """Return stacked states of several seeds, each as `init` returns it; on a GPU only, as one program.
+
+        With `prepare`, `update_seeds` is traced while that program is compiled, and compiled in the background.
+        """
+        learner = self.learner
+        if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
+            return None
+        init, numbers = self._init_seeds, jax.device_put(np.array(seeds, np.uint32))
+        with ThreadPoolExecutor(1) as thread:
+            compiled = thread.submit(compile_untuned, init.lower(numbers))
+            # Shapes have no device: they are compiled for the default one of JAX.
+            if prepare and learner.config.device == "auto" and getattr(jax.config, "jax_default_device", None) is None:
+                self._compiled_update(init.shapes(numbers), len(seeds))
+            return OwnCompiled(compiled.result())(numbers)
+
+    def behaviour(self, state: TrainState) -> Behaviour:
+        """Return `Learner.behaviour`."""
+        return self.learner.behaviour(state)
+
+    def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
+        """Collect a rollout and learn from it."""
+        state = devices.place(self.learner.devices, state, self.learner.config)
+        if self.collector.traced:
+            return self._compiled_update(state, None)(state)
+        environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
+        new, metrics = self._learn_from(state._replace(environments=environments, key=key), transitions)
+        return new, metrics | self.collector.metrics()
+
+    def update_seeds(self, states: TrainState) -> tuple[TrainState, Metrics]:
+        """Update several states of a JAX problem, stacked along a first axis, in one program."""
+        states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
+        return self._compiled_update(states, len(states.timesteps))(states)
+
+    def _compiled_update(self, state: TrainState, seeds: int | None) -> Callable[[TrainState], Any]:
         """Return the compiled update of one state, or of several seeds; two programs compile in the background."""
 
         def make() -> Callable[[TrainState], Any]:
@@ -58,110 +109,11 @@ class _Programs:
             update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
             return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
 
-        update = self.updates.get(seeds, make)
+        update = self._updates.get(seeds, make)
         if isinstance(update, UpdateInParts) and update.failed:  # try again: memory may have been freed since
-            self.updates.drop(seeds)
-            update = self.updates.get(seeds, make)
+            self._updates.drop(seeds)
+            update = self._updates.get(seeds, make)
         return update
-
-
-def _one_by_one(init: Callable[[jax.Array], TrainState], seeds: jax.Array) -> TrainState:
-    """Return the stacked states of several seeds. A loop, since a batch of QR decompositions is rounded differently."""
-    rest: Any = None
-
-    def one(seed: jax.Array) -> Any:
-        nonlocal rest
-        arrays, rest = eqx.partition(init(seed), eqx.is_array)
-        return arrays
-
-    return eqx.combine(jax.lax.map(one, seeds), rest)
-
-
-KEPT = 8
-"""The most recently created programs, kept for later models. A model also keeps its own."""
-_kept: Recent[_Programs] = Recent(KEPT)
-_in_use: "weakref.WeakValueDictionary[Any, _Programs]" = weakref.WeakValueDictionary()
-
-
-def _programs_of(learner: Learner) -> _Programs:
-    """Return the programs of a learner, or of an equal one."""
-    common = learner.common
-    described = value_key((type(common), [getattr(common, field.name) for field in dataclasses.fields(common)]))
-    if described is None:
-        return _Programs(common)
-    key = described, learner.devices, compilation_settings()
-
-    def make() -> _Programs:
-        programs = _in_use.get(key) or _Programs(common)
-        _in_use[key] = programs
-        return programs
-
-    return _kept.get(key, make)
-
-
-def forget_programs() -> None:
-    """Release all compiled programs that no model uses."""
-    _kept.clear()
-
-
-class Program:
-    """A learner on this machine: compilation, devices, memory checks and workers around its pure functions.
-
-    Compiles once for all states of the same shapes and for all learners with problem, network and settings equal by
-    value; `Hyper` and the seed may differ. `close` stops environments and workers.
-    """
-
-    def __init__(self, learner: Learner):
-        self.learner = learner
-        self._programs = _programs_of(learner)
-        self.collector = self._programs.collector
-        if not self.collector.traced:  # it owns environments
-            self.collector = learner.new_collector()
-            self.collector.share(self._programs.collector)
-
-    def init(self, seed: int) -> TrainState:
-        """`Learner.init`; on a GPU as one program, since each of its hundred operations would be compiled there."""
-        learner = self.learner
-        if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
-            return learner.init(seed)
-        hyper = jax.tree.map(lambda x: jax.device_put(np.float32(x)), learner.config.hyper)
-        return self._programs.init(jax.device_put(np.uint32(seed)))._replace(hyper=hyper)
-
-    def init_seeds(self, seeds: Sequence[int], *, prepare: bool = False) -> TrainState | None:
-        """Return stacked states of several seeds, each as `init` returns it; on a GPU only, as one program.
-
-        With `prepare`, `update_seeds` is traced while that program is compiled, and compiled in the background.
-        """
-        learner = self.learner
-        if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
-            return None
-        hyper = jax.tree.map(lambda x: np.full(len(seeds), x, np.float32), learner.config.hyper)
-        init, numbers = self._programs.init_seeds, jax.device_put(np.array(seeds, np.uint32))
-        with ThreadPoolExecutor(1) as thread:
-            compiled = thread.submit(compile_untuned, init.lower(numbers))
-            # Shapes have no device: they are compiled for the default one of JAX.
-            if prepare and learner.config.device == "auto" and getattr(jax.config, "jax_default_device", None) is None:
-                self._programs.update(init.shapes(numbers)._replace(hyper=hyper), len(seeds))
-            states = OwnCompiled(compiled.result())(numbers)
-        return states._replace(hyper=jax.device_put(hyper))
-
-    def behaviour(self, state: TrainState) -> Behaviour:
-        """Return `Learner.behaviour` with functions shared by all models with these programs."""
-        return self._programs.learner.behaviour(state)
-
-    def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        """Collect a rollout and learn from it."""
-        state = devices.place(self.learner.devices, state, self.learner.config)
-        if self.collector.traced:
-            return self._programs.update(state, None)(state)
-        environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
-        new, metrics = self._programs.learn_from(state._replace(environments=environments, key=key), transitions)
-        return new, metrics | self.collector.metrics()
-
-    def update_seeds(self, states: TrainState) -> tuple[TrainState, Metrics]:
-        """Update several states of a JAX problem, stacked along a first axis, in one program."""
-        states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
-        return self._programs.update(states, len(states.timesteps))(states)
 
     def evaluate_seeds(self, states: TrainState, episodes: int, seed: int = 0) -> np.ndarray:
         """Return targets summed over whole episodes of a JAX problem, ``(seeds, 2, episodes, m)``, for several stacked
@@ -175,11 +127,11 @@ class Program:
             self._evaluation(states, episodes).prepare(self._acts(states), len(states.timesteps))
 
     def _evaluation(self, states: TrainState, episodes: int) -> SeedsEvaluation:
-        environments = cast(JaxCollector, self._programs.learner.collector).environments
+        environments = cast(JaxCollector, self.collector).environments
         count, memory = len(states.timesteps), environments.memory
         problem, components = environments.problem, environments.components
         make = lambda: SeedsEvaluation(JaxEnvironments(problem, episodes, components, memory))  # noqa: E731
-        return self._programs.evaluations.get((count, episodes), make)
+        return self._evaluations.get((count, episodes), make)
 
     def _acts(self, states: TrainState) -> Any:
         return self.behaviour(states).act

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arrays import ones, zeros, zeros_of
-from .._checks import check_number
 from ..spec import Spec
 from ..structure.base_network import TrainingSizes
 from .architectures import OwnModules, looks_at_local, make_agent, policy_features
-from .config import Config, Hyper
+from .config import Config, Hyper, check_hyper
 from .missing_edges import MissingEdges
 from .policies import Agent
 
@@ -100,7 +99,7 @@ def initial_state(
             "Config, since they change the program"
         )
     for name, value in hyper.items():
-        check_number(name, value, float)
+        check_hyper(name, value)
     key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
     agent = make_agent(spec, config, own, for_policy, for_critic)
     features = 1 + policy_features(spec, agent.policy, looks_at_local(spec, config, own)).shape[-1]

@@ -84,10 +84,6 @@ class Collector(ABC):
 
         return jax.jit(act, static_argnums=4)
 
-    def share(self, other: "Collector") -> None:
-        """Use the compiled policy of another collector with the same kind of policy."""
-        self._act = other._act
-
     def metrics(self) -> dict[str, Any]:
         """Return metrics of the last rollout."""
         return {}

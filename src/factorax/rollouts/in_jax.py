@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arrays import zeros
-from .._programs import OwnJit, Recent, note_new_program
+from .._programs import OwnJit, Recent
 from .._xla import any_of_all
 from ..observations import ObservationSpace
 from ..problems.problem import Problem, Step
@@ -278,8 +278,6 @@ class _Evaluation:
     """The compiled programs of an evaluation."""
 
     def __init__(self, environments: JaxEnvironments, deterministic: bool):
-        note_new_program()
-
         def play(act: Any, state: Any, key: jax.Array) -> Any:
             return environments.collect(state, partial(act, deterministic=deterministic), key, CHUNK)
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._programs import OwnCompiled, OwnJit, compilation_settings, note_new_program
+from .._programs import OwnCompiled, OwnJit, compilation_settings
 from .in_jax import CHUNK, LONGEST, JaxEnvironments, check_finite, keep_first
 
 KINDS = (True, False)
@@ -26,8 +26,6 @@ class SeedsEvaluation:
     """
 
     def __init__(self, environments: JaxEnvironments):
-        note_new_program()
-
         def play(act: Any, deterministic: Any, state: Any, key: jax.Array) -> Any:
             def chosen(*args: Any) -> Any:
                 return act(*args, deterministic=deterministic)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,7 +17,7 @@ from ..learning.chosen_network import ChosenNetwork
 from ..learning.config import Config
 from ..learning.devices import peak_memory
 from ..learning.factored_ppo import FactoredPPO
-from ..learning.hints import warn_if_short
+from ..learning.hints import CLIPPED_UPDATES, warn_if_clipped, warn_if_short
 from ..learning.metrics import checked_metrics
 from ..learning.missing_edges import warn_if_missing
 from ..learning.program import Program
@@ -107,7 +108,7 @@ def _train(
         models, recorders = [], []
         for (network, out, config_of_seed), state in zip(runs, states, strict=True):
             model = copy.copy(firsts[network])  # shares the learner, so that it is compiled only once
-            model.config, model.history = config_of_seed, []
+            model.config, model.history = dataclasses.replace(model.config, seed=config_of_seed.seed), []
             model.state = model.program.init(config_of_seed.seed) if state is None else state
             models.append(model)
             run = opened(out, model, problem=problem, config=config_of_seed, network=network, force=force)
@@ -225,6 +226,7 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
     rollout = config.n_envs * config.n_steps
     began = last = time.perf_counter()
     warned, pending = False, None
+    history: list[dict[str, Any]] = []
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
         while steps < config.total_timesteps or pending is not None:
@@ -249,6 +251,8 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
                 recorder.write(row | times)
             # Only now: a resumed run drops rows after its checkpoint, but cannot restore missing rows before it.
             seeds.states = after
+            history = [*history[-CLIPPED_UPDATES:], each[0]]
+            warn_if_clipped(config, history)
             if not warned:
                 sums = jax.tree.map(lambda leaf: leaf[0], after.missing_edges)
                 warned = warn_if_missing(spec, sums, each[0]["time/iterations"])

@@ -65,15 +65,6 @@ def test_training_stops_at_a_return():
     assert model().learn(72, StopTrainingOnRewardThreshold(1e9), progress_bar=False).num_timesteps == 72
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [(lambda: EvalCallback(eval_freq=0), "eval_freq"), (lambda: CheckpointCallback(1.5, "x"), "save_freq")],
-)
-def test_frequencies_are_checked(make, name):
-    with pytest.raises(ValueError, match=f"{name}: got .*, want a whole number from 1 to"):
-        make()
-
-
 @pytest.mark.slow
 def test_where_to_evaluate():
     """A problem of its own, another one, a function that makes an environment, and an environment: equal where they

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_settings import SMALL
 
-from factorax import FactoredPPO, LaggedNetwork
+from factorax import FactoredPPO
 from factorax.learning import Config, Learner
 from factorax.learning.modules.arrangements import Joint
 from factorax.problems import contextual_bandit, queues
@@ -59,11 +59,11 @@ def same_as_ours(net):
 
 @pytest.mark.slow
 def test_a_module_equal_to_ours_learns_the_same():
-    ours = Learner.of(BANDIT, config=Config(**SMALL, critic="none"))
+    ours = Learner.of(BANDIT, config=Config(**SMALL, policy="joint", critic="none"))
     state = ours.init()
     net = state.agent.policy.net
     assert isinstance(net, Joint)
-    theirs = Learner.of(BANDIT, config=Config(**SMALL, critic="none"), policy=same_as_ours(net))
+    theirs = Learner.of(BANDIT, config=Config(**SMALL, policy="joint", critic="none"), policy=same_as_ours(net))
     first, _ = jax.jit(ours.update)(state)
     second, _ = jax.jit(theirs.update)(theirs.init())
     for a, b in zip(jax.tree.leaves(first.agent), jax.tree.leaves(second.agent), strict=True):
@@ -195,26 +195,6 @@ def test_a_critic_has_a_value_for_each_target():
         FactoredPPO(BANDIT, critic=lambda spec, key: OwnCritic(eqx.nn.Linear(3, 2, key=key)), **SMALL)
 
 
-@pytest.mark.parametrize(
-    ("network", "settings", "message"),
-    [
-        (None, {}, r"\(3,\): one value per target(\n|$)"),
-        (None, {"critic": "factor"}, r"\(3,\): one value per factor, that of its credit"),
-        (np.ones((3, 3)), {"critic": "central"}, r"\(1,\): one value, that of the weighted sum of all targets"),
-        (
-            LaggedNetwork.from_lags(np.zeros((3, 3), int)),
-            {},
-            r"\(6,\): one value per target \(3\), then 3 values of factors, because the network is a LaggedNetwork",
-        ),
-    ],
-    ids=["target", "factor", "central", "lagged"],
-)
-def test_the_message_says_what_the_values_of_a_critic_are(network, settings, message):
-    critic = lambda spec, key: OwnCritic(eqx.nn.Linear(3, 2, key=key))  # noqa: E731
-    with pytest.raises(ValueError, match=rf"critic: OwnCritic returns shape \(2,\) .*want floats of shape {message}"):
-        Learner.of(BANDIT, network, config=Config(**SMALL | settings), critic=critic)
-
-
 def test_an_error_inside_a_module_says_what_it_was_called_with():
     class Fails(eqx.Module):
         def __call__(self, obs, local):
@@ -223,3 +203,9 @@ def test_an_error_inside_a_module_says_what_it_was_called_with():
     with pytest.raises(TypeError) as error:
         FactoredPPO(BANDIT, policy=Fails(), **SMALL)
     assert "policy: in Fails, called with one observation" in "".join(error.value.__notes__)
+
+
+def test_an_initialiser_without_built_in_layers_is_refused():
+    own = {"policy": lambda spec, key: None, "critic": lambda spec, key: None}
+    with pytest.raises(ValueError, match=r"init: got .* policy and critic"):
+        Learner.of(BANDIT, config=Config(**SMALL), init=jax.nn.initializers.normal(), **own)

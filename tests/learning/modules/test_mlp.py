@@ -60,7 +60,6 @@ def test_a_custom_initialiser_makes_hidden_layers_and_the_last_ones_are_scaled()
     [
         {"policy": "independent", "critic": "factor"},
         {"policy": "shared", "architecture": "attention"},
-        {"policy": "shared", "identity_by": "film"},
         {"architecture": "gru", "sequence_length": 3},
         {"trunk": "shared"},
         {"critic": "q"},

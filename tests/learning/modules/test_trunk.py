@@ -12,7 +12,7 @@ from factorax.problems import contextual_bandit, queues
 
 
 def test_a_value_is_linear_in_the_policys_features():
-    learner = Learner.of(contextual_bandit(3), config=Config(**SMALL, trunk="shared"))
+    learner = Learner.of(contextual_bandit(3), config=Config(**SMALL, policy="joint", critic="target", trunk="shared"))
     agent = random_network(lambda: learner.init().agent)
     obs = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 

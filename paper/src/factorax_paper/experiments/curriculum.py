@@ -59,7 +59,7 @@ CASES = {
         steps=320 * 100,
         options=(
             "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy shared "
-            "--bounded clip"
+            "--identity 8 --bounded clip"
         ),
         log_scale=True,
     ),

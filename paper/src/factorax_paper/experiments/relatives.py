@@ -56,7 +56,7 @@ class Case:
         return tuple(m for m in METHODS if not (self.default_action and m in DISCRETE))
 
 
-_SMALL = {"hidden": (32, 32), "n_epochs": 5, "anneal": ("learning_rate",)}
+_SMALL = {"identity": 8, "hidden": (32, 32), "n_epochs": 5, "anneal": ("learning_rate",)}
 CASES = {
     "queues": Case("queues:3x3", 800 * 100, _SMALL | {"n_envs": 16, "n_steps": 50, "batch_size": 200, "gamma": 0.9}),
     "parcels": Case(

@@ -89,6 +89,7 @@ def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nd
     while count < len(returns) and not episodes[-count:].sum(axis=0).all():
         count += 1
     weight = episodes[-count:]
+    returns = np.where(episodes > 0, returns, 0.0)  # NaN where no episode ended
     late = (returns[-count:] * weight).sum(axis=0) / np.maximum(weight.sum(axis=0), 1)
     return late, returns[(episodes > 0).argmax(axis=0), np.arange(returns.shape[1])]
 

@@ -3,7 +3,6 @@
 - `mlp`: fully connected layers, on which all others are built;
 - `arrangements`: one network for all components, one that is shared, or one per component;
 - `convolution`: encoding of images by convolutions;
-- `film`: a shared network whose layers each component scales and shifts;
 - `attention`: attention of components to their neighbours;
 - `recurrent`: GRU and LSTM;
 - `custom`: a user's own module.

@@ -122,14 +122,12 @@ class MLP(eqx.Module):
             x = self.layer(i, x)
         return x
 
-    def layer(self, i: int, x: jax.Array, scale: Any = None, shift: Any = None) -> jax.Array:
-        """Return the output of hidden layer i; `scale` and `shift` modulate the input of its activation."""
+    def layer(self, i: int, x: jax.Array) -> jax.Array:
+        """Return the output of hidden layer i."""
         if self.scales:
             x = normalised(product(x, self.kernels[i])) * self.scales[i] + self.biases[i]
         else:
             x = affine(x, self.kernels[i], self.biases[i])
-        if scale is not None:
-            x = x * scale + shift
         return ACTIVATIONS[self.activation](x)
 
 
