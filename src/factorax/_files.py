@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,10 +52,21 @@ def sync_folder(folder: Path) -> None:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append to a file, which is created if missing; raise FileExistsError if the path is a link."""
+    """Append to a file, which is created if missing; raise FileExistsError if the path is a link, a pipe or a device,
+    which may never accept the text."""
     check_not_linked(path)
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags, 0o666), "ab") as file:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a pipe that nobody reads
+            raise FileExistsError(f"out: {str(path)!r} is not a regular file; remove it") from None
+        raise
+    with os.fdopen(handle, "ab") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise FileExistsError(f"out: {str(path)!r} is not a regular file; remove it")
         file.write(text.encode())
 
 
@@ -86,6 +97,20 @@ def read_bytes(path: Path, limit: int) -> bytes:
     if size > limit or len(data) > limit:
         raise ValueError(f"{path}: has more than {limit:,} bytes, which is the limit for such a file")
     return data
+
+
+def read_lines(path: Path, limit: int) -> Iterator[bytes]:
+    r"""Yield the lines of a regular file of at most `limit` bytes, with their ``\n``, without reading it as a whole.
+
+    Raises ValueError for a longer file, or for a line that is longer than a JSON file may be.
+    """
+    with open_plain(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            raise ValueError(f"{path}: has more than {limit:,} bytes, which is the limit for such a file")
+        while line := file.readline(_LARGEST_JSON + 1):
+            if len(line) > _LARGEST_JSON:
+                raise ValueError(f"{path}: has a line of more than {_LARGEST_JSON:,} bytes")
+            yield line
 
 
 def open_plain(path: Path) -> IO[bytes]:

@@ -23,17 +23,13 @@ def script_json(content: Any) -> str:
     return text
 
 
-def content_security_policy(scripts: Sequence[str], styles: Sequence[str], *, connect: bool = False) -> str:
-    """Return a content security policy that allows these scripts and styles and no requests.
-
-    - `connect`: whether the page may fetch from its own origin, as a live view does.
-    """
+def content_security_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Return a content security policy that allows these scripts and styles and no requests."""
     parts = [
         "default-src 'none'",
         f"script-src {' '.join(map(_hash, scripts))}",
         f"style-src {' '.join(map(_hash, styles))}",
         "img-src data:",
-        *(["connect-src 'self'"] if connect else []),
         "base-uri 'none'",
         "form-action 'none'",
     ]

@@ -49,9 +49,9 @@ BAD = {
     "plot nowhere": "nowhere: no config.json",
     "compare nowhere": "nowhere: no config.json",
     "report nowhere": "what: no 'nowhere'",
-    "discover chain:2 --run nowhere": "nowhere: no config.json",
+    "discover chain:2 --run nowhere": "no file 'nowhere'",
     "evaluate ../given/damaged": "../given/damaged/config.json: damaged",
-    "evaluate ../given/run": "../given/run: no checkpoint yet",
+    "evaluate ../given/run": "no checkpoint in '../given/run'",
     "plot": "folders: got an empty list",
     # files that cannot be written
     "train chain:2 --out ''": "out: got ''",

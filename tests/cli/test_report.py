@@ -15,20 +15,3 @@ def test_a_report_is_written_where_it_says(factorax, tmp_path):
     code, out, _ = factorax("report", tmp_path, "--no-play", "--out", "other.html")
     assert code == 0
     assert (tmp_path / "other.html").exists()
-
-
-def test_watch_serves_until_it_is_interrupted(factorax, tmp_path, monkeypatch):
-    from factorax.runs.report import LiveReport
-
-    write_run(tmp_path / "run")
-    opened = []
-
-    def interrupted(self):
-        opened.append(self.address)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LiveReport, "wait", interrupted)
-    code, out, _ = factorax("report", "run", "--watch", "--no-play")
-    assert code == 0
-    assert f"the report is at {opened[0]}; press Ctrl-C to stop" in out
-    assert opened[0].startswith("http://127.0.0.1:")

@@ -8,7 +8,7 @@ import pytest
 
 from factorax import runs
 from factorax.cli.train import train, train_with_preset
-from factorax.learning import Config
+from factorax.learning import Config, FactoredPPO
 from factorax.learning.presets import read_preset, settings_with
 
 SMALL = {"n_envs": 4, "n_steps": 8, "batch_size": 32, "n_epochs": 1, "hidden": (4,), "total_timesteps": 64}
@@ -172,7 +172,7 @@ def test_other_presets_beat_the_bare_defaults(name, factorax):
             "train", problem, "--preset", preset, "--seeds", 3, "--out", preset, "--total-timesteps", steps
         )
         assert code == 0
-        models = [runs.load(Path(preset) / f"seed-{i}") for i in range(3)]
+        models = [FactoredPPO.load(Path(preset) / f"seed-{i}") for i in range(3)]
         scores[preset] = [model.evaluate(200, deterministic=False)["return"] for model in models]
     print(scores)
     assert min(scores[name]) > max(scores["none"])

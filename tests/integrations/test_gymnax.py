@@ -109,4 +109,4 @@ def test_two_seeds_train_side_by_side(tmp_path):
     assert [model.num_timesteps for model in models] == [24, 24]
     weights = [jax.tree.leaves(model.state.agent)[0] for model in models]
     assert not np.array_equal(*weights)
-    assert fx.runs.load(outs[1]).num_timesteps == 24  # its name leads to nothing outside
+    assert fx.FactoredPPO.load(outs[1]).num_timesteps == 24  # its name leads to nothing outside

@@ -94,7 +94,7 @@ def test_training_logs_by_name_which_edges_came_and_went_and_resumes(tmp_path):
     again = runs.train("contextual-bandit:3", config, tmp_path / "b", network="adaptive", progress_bar=False)
     for a, b in zip(*(jax.tree.leaves(model.state.agent) for model in (again, whole)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-    loaded = runs.load(tmp_path / "b")
+    loaded = fx.FactoredPPO.load(tmp_path / "b")
     assert loaded.network == whole.network
     assert json.loads((tmp_path / "b" / "config.json").read_text())["network"] == "adaptive"
 

@@ -80,7 +80,7 @@ def test_where_a_file_is_looked_for(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"path: no file '.*m' or '.*m.safetensors'"):
         existing(tmp_path / "m")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
-    with pytest.raises(FileNotFoundError, match=r"no file '.*last.safetensors' or '.*previous.safetensors'"):
+    with pytest.raises(FileNotFoundError, match=r"no checkpoint in '.*run'"):
         existing(tmp_path / "run")
     (tmp_path / "run" / "checkpoints" / "previous.safetensors").touch()
     assert [path.name for path in existing(tmp_path / "run")] == ["previous.safetensors"]
@@ -111,7 +111,7 @@ def test_problems_that_lead_elsewhere_are_trusted_by_name(tmp_path, problem):
     path = tmp_path / "m.safetensors"
     checkpoints.save(path, {}, {"problem": problem, "network": "own"})
     for trusted in (None, "chain:3"):
-        with pytest.raises(ValueError, match=rf"confirm with FactoredPPO.load\(path, trusted='{problem}'"):
+        with pytest.raises(ValueError, match=rf"confirm with .*trusted='{problem}'"):
             named_in(path, trusted)
     assert named_in(path, problem) == (problem, "own")
 

@@ -100,14 +100,6 @@ def problem(out, name):
 BOMBS = {
     "2³¹ columns": lambda out: network(out, shape=[3, 2**31 - 1]),
     "10⁸ rows": many_rows,
-    "a wide layer": lambda out: settings(out, hidden=[10**9]),
-    "two wide layers": lambda out: settings(out, hidden=[2**16, 2**16]),
-    "many layers": lambda out: settings(out, hidden=[64] * 10_000),
-    "10⁹ environments": lambda out: settings(out, n_envs=10**9, n_steps=1, batch_size=1),
-    "10⁶ environments": lambda out: (settings(out, n_envs=10**6), problem(out, "chain:4096")),
-    "2⁶² environments": lambda out: settings(out, n_envs=2**62),
-    "no divisor": lambda out: settings(out, n_envs=1, n_steps=2**31 - 1, batch_size=2**31 - 2),
-    "many steps": lambda out: settings(out, n_steps=2**31 - 1, batch_size=1),
     "a long chain": lambda out: problem(out, "chain:100000"),
     "a slow chain": lambda out: problem(out, "chain:3,delay=1000000000"),
     "many queues": lambda out: problem(out, "queues:99999x99999"),
@@ -156,10 +148,11 @@ DAMAGED = {
 """Each is refused with a ValueError."""
 
 
-def is_refused(load, out):
-    """Whether a loader raises ValueError, or says that a file is missing; any other error is raised."""
+def is_refused(out):
+    """Whether settings or model are refused with ValueError, or said to be missing; any other error is raised."""
     try:
-        load(out)
+        runs.read_config(out)
+        FactoredPPO.load(out)
     except (ValueError, FileNotFoundError):
         return True
     return False
@@ -170,27 +163,19 @@ SECONDS = 5
 
 
 def bombs(good, scratch):
-    """Load every bomb with every loader; returns those that were not refused, or took long."""
+    """Load every bomb; returns those that were not refused, or took long."""
     wrong = []
     for name, change in BOMBS.items():
         out = Path(scratch) / "run"
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(good, out)
         change(out)
-        for load in (runs.load, FactoredPPO.load):
-            if load is not runs.load and name in ONLY_SETTINGS:
-                continue
-            before = time.process_time()
-            if not is_refused(load, out):
-                wrong.append(f"{name}: {load.__qualname__} accepts it")
-            elif time.process_time() - before > SECONDS:
-                wrong.append(f"{name}: {load.__qualname__} takes {time.process_time() - before:.1f} s")
+        before = time.process_time()
+        if not is_refused(out):
+            wrong.append(f"{name} is accepted")
+        elif time.process_time() - before > SECONDS:
+            wrong.append(f"{name} takes {time.process_time() - before:.1f} s")
     return wrong
-
-
-ONLY_SETTINGS = {name for name in BOMBS if "environments" in name or "layer" in name or "steps" in name}
-ONLY_SETTINGS |= {"no divisor", "a device as settings", "a pipe as settings", "settings of holes"}
-"""`FactoredPPO.load` takes the settings from the checkpoint."""
 
 
 def peak():

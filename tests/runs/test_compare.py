@@ -36,12 +36,6 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path):
     assert [g.name for g in group_runs(folders[:3])] == ["chain"]
 
 
-def test_groups_are_named_by_all_they_differ_in(tmp_path):
-    a = write(tmp_path / "a", [1.0], problem="chain:3", n_envs=2)
-    b = write(tmp_path / "b", [1.0], problem="chain:4", n_envs=4)
-    assert [g.name for g in group_runs([a, b])] == ["chain:3, n_envs 2", "chain:4, n_envs 4"]
-
-
 def test_curves_of_other_steps_are_read_between_and_cut_to_the_shortest(tmp_path):
     a = write(tmp_path / "a", [0.0, 10.0, 20.0, 30.0], seed=0)
     b = write(tmp_path / "b", [0.0, 100.0], seed=1, every=15)
@@ -69,12 +63,32 @@ def test_a_comparison_and_its_picture(tmp_path):
     result = compare_groups(groups)
     assert result["final"]["estimator factored"]["mean"] == pytest.approx(11.5)
     assert result["final"]["estimator vanilla"]["seeds"] == 4
-    assert result["improvement"]["estimator factored > estimator vanilla"]["mean"] == 1
-    assert result["improvement"]["estimator vanilla > estimator factored"]["high"] == 0
+    ((pair, improvement),) = result["improvement"].items()  # each pair once
+    assert (pair, improvement["mean"]) == ("estimator factored > estimator vanilla", 1)
     json.dumps(result)
     (axes,) = draw_curves(groups).axes
     assert [line.get_label() for line in axes.lines] == ["estimator factored (4 seeds)", "estimator vanilla (4 seeds)"]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), 11.5)
+
+
+def test_one_seed_has_no_interval_and_no_probability(tmp_path):
+    folders = [write(tmp_path / name, np.full(12, 1.0), estimator=name) for name in ("factored", "vanilla")]
+    folders.append(write(tmp_path / "second", np.full(12, 3.0), estimator="factored", seed=1))
+    result = compare_groups(group_runs(folders))
+    assert result["final"]["estimator vanilla"] == {"mean": 1.0, "low": None, "high": None, "seeds": 1}
+    assert result["final"]["estimator factored"]["low"] == 1.0
+    assert result["improvement"] == {}
+
+
+def test_evaluations_are_compared_if_all_runs_have_one_and_training_otherwise(tmp_path):
+    folders = [write(tmp_path / name, np.full(12, 1.0), estimator=name) for name in ("factored", "vanilla")]
+    for folder, of, mean in zip(folders, ("training", "evaluation"), (1.0, 5.0), strict=True):
+        (folder / "evaluation.json").write_text(json.dumps({"timesteps": 120, "episodes": [4.0, 6.0]}))
+        result = compare_groups(group_runs(folders))
+        assert result["of"] == of
+        assert result["final"]["estimator factored"]["mean"] == mean
+    (folders[0] / "evaluation.json").write_text(json.dumps({"timesteps": 60, "episodes": [4.0, 6.0]}))  # before the end
+    assert compare_groups(group_runs(folders))["of"] == "training"
 
 
 @pytest.mark.parametrize("value", ['"x"', "null", "[1]", "true", "NaN", "1e999", "9" * 400])

@@ -1,9 +1,11 @@
 """Run folders from strangers: refused with a ValueError, at once, and no file elsewhere is changed."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from small_settings import SMALL
 from factorax import InfluenceNetwork, runs
 from factorax.learning import Config, FactoredPPO, checkpoints
 from factorax.learning.stored import DamagedWarning
+from factorax.runs import folder
 from factorax.runs.folder import opened
 
 PROBLEM = "contextual-bandit:3"
@@ -37,14 +40,14 @@ def out(good, tmp_path):
 
 @pytest.mark.parametrize("name", hostile.DAMAGED)
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_damaged_is_refused(name, out):
+def test_damaged_run_folders_are_refused(name, out):
     hostile.DAMAGED[name](out)
-    assert hostile.is_refused(runs.load, out)
+    assert hostile.is_refused(out)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is counted as on Linux")
-def test_bombs_are_refused_at_once_and_take_no_memory(good, tmp_path):
+def test_oversized_run_folders_are_refused_without_memory(good, tmp_path):
     """In a process of its own, which counts its memory: 500 MB with all of factorax and JAX, a second for each."""
     command = [sys.executable, hostile.__file__, str(good), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -67,13 +70,13 @@ VICTIMS = {
 
 @pytest.fixture(scope="module")
 def model(good):
-    return runs.load(good)
+    return FactoredPPO.load(good)
 
 
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("name", VICTIMS)
 @pytest.mark.parametrize("exists", [True, False])
-def test_training_writes_through_no_link(name, exists, forced, out, model, tmp_path):
+def test_training_writes_through_no_symbolic_link(name, exists, forced, out, model, tmp_path):
     """Neither to a file that is there nor to one that would be made; and nothing is written before that is known."""
     path, kind = out / VICTIMS[name][0], VICTIMS[name][1]
     victim = tmp_path / "thesis"
@@ -101,7 +104,7 @@ def snapshot(folder):
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "logs/progress.csv", ".lock", "evaluation.json", "config.json"])
-def test_a_file_with_another_name_elsewhere_is_left_as_it_is(name, out, tmp_path):
+def test_training_leaves_other_hard_links_of_its_files(name, out, tmp_path):
     victim, path = tmp_path / "thesis", out / name
     path.parent.mkdir(exist_ok=True)
     path.touch()
@@ -112,20 +115,12 @@ def test_a_file_with_another_name_elsewhere_is_left_as_it_is(name, out, tmp_path
     assert victim.read_bytes() == before
 
 
-def test_a_folder_of_other_things_is_left_without_a_lock(tmp_path):
-    (tmp_path / "thesis.tex").write_text("all of it")
-    with pytest.raises(FileExistsError, match="contains files that do not belong to a run"):
-        runs.train(PROBLEM, CONFIG, tmp_path, progress_bar=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-@pytest.mark.parametrize("load", [runs.load, FactoredPPO.load])
-def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(load, out):
+def test_flipped_bits_of_a_checkpoint_are_detected(out):
     last = out / "checkpoints" / "last.safetensors"
     whole = last.read_bytes()
     rng = np.random.default_rng(0)
     length = 8 + int.from_bytes(whole[:8], "little")
-    like = runs.load(out).state._replace(hyper=None)
+    like = FactoredPPO.load(out).state._replace(hyper=None)
     for at in (*range(0, length, 29), *rng.integers(length, len(whole), 40)):
         data = bytearray(whole)
         data[at] ^= 1 << int(rng.integers(8))
@@ -134,10 +129,37 @@ def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(load, o
             checkpoints.load(last, like)
     (out / "checkpoints" / "previous.safetensors").write_bytes(whole)
     with pytest.warns(DamagedWarning, match="continuing from"):
-        assert load(out).num_timesteps == 24
+        assert FactoredPPO.load(out).num_timesteps == 24
 
 
-def test_an_archive_says_no_more_than_it_holds(tmp_path):
+def test_labels_with_line_separators_of_unicode_do_not_cut_a_row_of_metrics(out, model):
+    row = {"time/total_timesteps": 24, "network/came": ["a\u2028 → b\u2029", "\x85"]}
+    (out / "metrics.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n")
+    with opened(out, model, problem=PROBLEM, config=CONFIG):  # cuts the metrics
+        pass
+    assert runs.read_metrics(out) == [row]
+
+
+def test_metrics_of_holes_are_refused_before_they_take_memory(out):
+    os.truncate(out / "metrics.jsonl", 2**30 - 1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="a line of more than"):
+            runs.read_metrics(out)
+        assert tracemalloc.get_traced_memory()[1] < 200 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_metrics_have_a_limited_number_of_values_in_memory(out, monkeypatch):
+    monkeypatch.setattr(folder, "_MOST_VALUES", 1000)
+    (out / "metrics.jsonl").write_text('{"time/total_timesteps": 1, "a": [1, 2]}\n' * 80)
+    with pytest.raises(ValueError, match="more than 1,000 values"):
+        runs.read_metrics(out)
+    assert runs.read_metrics(out, lambda name: False) == [{"time/total_timesteps": 1}] * 80
+
+
+def test_archive_headers_cannot_claim_more_than_their_data(tmp_path):
     """Memory is taken for the shape that the header of an array declares."""
     InfluenceNetwork.identity(3).save(tmp_path / "k.npz")
     with np.load(tmp_path / "k.npz") as archive:

@@ -21,7 +21,7 @@ KILLING = Path(__file__).parent / "killing.py"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [20, pytest.param(50, marks=pytest.mark.nightly)])
-def test_killed_at_random_moments_and_the_same_in_the_end(tmp_path, kills):
+def test_a_run_killed_at_random_moments_resumes_bit_for_bit(tmp_path, kills):
     settings = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -97,7 +97,7 @@ def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_the_last_checkpoint
     assert len(runs.read_metrics(out)) == 4
 
 
-def test_what_was_half_written_is_removed(tmp_path):
+def test_temporary_files_of_killed_writes_are_removed(tmp_path):
     (tmp_path / ".new.safetensors.abc").write_bytes(b"half")
     (tmp_path / "last.safetensors").write_bytes(b"whole")
     _files.remove_leftovers(tmp_path, "new.safetensors", "nothing")

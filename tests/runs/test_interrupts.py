@@ -1,5 +1,6 @@
 """Signals while a run trains and saves, and environments that fail to close: the last checkpoint is there."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -66,7 +67,32 @@ def test_a_signal_that_comes_while_saving_is_raised_afterwards(handlers):
     assert done == ["trained", "saved"]
 
 
-def test_handlers_of_others_stay(handlers):
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_in_a_callback_of_the_garbage_collector_is_not_lost(handlers):
+    """Python drops the exception there: `check` raises it again, and so does a second signal."""
+
+    def collected(phase, info):
+        if not arrived:
+            arrived.append(phase)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def train(then):
+        with Interrupts() as interrupts, interrupts.allowed:
+            gc.collect()
+            assert arrived  # and its exception was dropped
+            then(interrupts)
+
+    gc.callbacks.append(collected)
+    try:
+        for then in (Interrupts.check, lambda _: os.kill(os.getpid(), signal.SIGTERM), lambda _: None):
+            arrived = []
+            with pytest.raises(KeyboardInterrupt):
+                train(then)
+    finally:
+        gc.callbacks.remove(collected)
+
+
+def test_other_signal_handlers_are_kept(handlers):
     heard = []
     signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -76,7 +102,7 @@ def test_handlers_of_others_stay(handlers):
     assert heard == [signal.SIGTERM]
 
 
-def test_outside_of_the_main_thread_signals_are_left_alone(handlers):
+def test_interrupts_work_outside_the_main_thread(handlers):
     errors = []
 
     def run():
@@ -182,18 +208,8 @@ def test_checkpoints_are_on_the_disk_before_they_have_their_name(tmp_path, monke
 def test_the_command_saves_at_a_hangup(tmp_path):
     """And at three signals at once."""
     command = [sys.executable, "-m", "factorax.cli", "train", "contextual-bandit:2", "--out", str(tmp_path / "run")]
-    command += [
-        "--total-timesteps",
-        "100000000",
-        "--n-envs",
-        "2",
-        "--n-steps",
-        "4",
-        "--batch-size",
-        "8",
-        "--hidden",
-        "4",
-    ]
+    command += ["--total-timesteps", "100000000", "--n-envs", "2", "--n-steps", "4"]
+    command += ["--batch-size", "8", "--hidden", "4"]
     rows = tmp_path / "run" / "metrics.jsonl"
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not (rows.exists() and rows.stat().st_size):

@@ -1,5 +1,7 @@
 """The lock of a run folder: one process at a time, for as long as the process lives, and no other file is touched."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -37,7 +39,36 @@ def test_one_process_at_a_time_and_the_hold_ends_with_it(other, tmp_path):
         pass
 
 
-def test_it_is_held_once_in_a_process_too_and_let_go_of(tmp_path):
+FORK = """
+import os, signal, sys, time
+from pathlib import Path
+from factorax.runs.lock import held
+with held(Path(sys.argv[1])):
+    parent = os.getpid()
+    if os.fork():
+        time.sleep(60)
+    print(os.getpid(), flush=True)
+    os.kill(parent, signal.SIGKILL)
+    time.sleep(60)
+    os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_does_not_keep_the_folder_locked(tmp_path):
+    """Such as a simulator that an environment starts, which outlives a killed learner."""
+    with subprocess.Popen([sys.executable, "-c", FORK, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.wait()
+        try:
+            with held(tmp_path):
+                pass
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_one_process_locks_a_folder_only_once(tmp_path):
     with held(tmp_path):
         with pytest.raises(FileExistsError, match=IN_USE), held(tmp_path):
             pass
@@ -45,20 +76,6 @@ def test_it_is_held_once_in_a_process_too_and_let_go_of(tmp_path):
             pass
     with held(tmp_path):
         pass
-
-
-def test_an_error_lets_go_of_it(tmp_path):
-    with pytest.raises(KeyboardInterrupt), held(tmp_path):
-        raise KeyboardInterrupt
-    with held(tmp_path):
-        pass
-
-
-def test_what_lies_in_the_lock_file_of_an_old_run_is_left(tmp_path):
-    (tmp_path / LOCK).write_text("kept")
-    with held(tmp_path):
-        assert (tmp_path / LOCK).read_text() == "kept"
-    assert (tmp_path / LOCK).read_text() == "kept"
 
 
 def test_a_link_is_refused_and_what_it_leads_to_is_left(tmp_path):

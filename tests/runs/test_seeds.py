@@ -1,11 +1,16 @@
 """Seeds side by side: each as if it were alone."""
 
+import dataclasses
+import signal
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
 
 from factorax import runs
-from factorax.learning import Config
+from factorax.learning import Config, FactoredPPO, checkpoints
 from factorax.runs import recorder
 from factorax.runs.seeds import train_seeds
 
@@ -26,14 +31,14 @@ def two(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_every_seed_is_as_if_alone(two, tmp_path):
+def test_seeds_trained_together_equal_separate_runs(two, tmp_path):
     outs, models = two
     alone = runs.train(PROBLEM, CONFIG, tmp_path / "alone", progress_bar=False)
     for mine, theirs in zip(leaves(models[0]), leaves(alone), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
     assert any((a != b).any() for a, b in zip(leaves(models[0]), leaves(models[1]), strict=True))
     for out, model in zip(outs, models, strict=True):
-        loaded = runs.load(out)
+        loaded = FactoredPPO.load(out)
         assert (loaded.config.seed, loaded.num_timesteps) == (model.config.seed, 120)
         for a, b in zip(leaves(loaded), leaves(model), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -43,7 +48,7 @@ def test_every_seed_is_as_if_alone(two, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
+def test_interrupted_seeds_resume_bit_for_bit(two, tmp_path, monkeypatch):
     outs = [tmp_path / f"seed-{s}" for s in (3, 4)]
     write, count = recorder.Recorder.write, []
 
@@ -64,8 +69,46 @@ def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
     assert [len(runs.read_metrics(out)) for out in outs] == [3, 3]
 
 
+KILLED = """
+import ast, os, signal, sys
+from pathlib import Path
+from factorax.learning import Config, FactoredPPO, checkpoints
+from factorax.runs import recorder, train_seeds
+
+config, after, *outs = sys.argv[1:]
+keep, calls = recorder.Recorder.keep, []
+recorder._SECONDS_BETWEEN_CHECKPOINTS = -1.0
+
+def killed(self):
+    keep(self)
+    calls.append(self)
+    if len(calls) == int(after):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+recorder.Recorder.keep = killed
+train_seeds("queues:1x2", Config(**ast.literal_eval(config)), [*map(Path, outs)], progress_bar=False)
+"""
+
+
 @pytest.mark.slow
-def test_what_is_wrong_is_said(two, tmp_path):
+@pytest.mark.parametrize("after", [1, 3])
+def test_seeds_killed_between_their_checkpoints_resume_bit_for_bit(two, tmp_path, after):
+    outs = [tmp_path / f"seed-{s}" for s in (3, 4)]
+    command = [sys.executable, "-c", KILLED, str(dataclasses.asdict(CONFIG)), str(after), *map(str, outs)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    rollout = CONFIG.n_envs * CONFIG.n_steps
+    steps = [checkpoints.about(out / "checkpoints" / "last.safetensors")["timesteps"] for out in outs]
+    assert steps == [rollout * (after + 1) // 2, rollout * (after - 1) // 2]
+    models = train_seeds(PROBLEM, CONFIG, outs, progress_bar=False)
+    for mine, theirs, out, undisturbed in zip(models, two[1], outs, two[0], strict=True):
+        for a, b in zip(leaves(mine), leaves(theirs), strict=True):
+            np.testing.assert_array_equal(a, b)
+        losses = [[row["train/loss"] for row in runs.read_metrics(each)] for each in (out, undisturbed)]
+        assert losses[0] == losses[1]
+
+
+@pytest.mark.slow
+def test_seeds_at_different_steps_are_refused(two, tmp_path):
     with pytest.raises(ValueError, match="seeds: 'CartPole-v1' is a Gymnasium environment"):
         train_seeds("CartPole-v1", CONFIG, [tmp_path / "a"], progress_bar=False)
     with pytest.raises(ValueError, match=r"seeds: got runs at \[0, 120\] steps"):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from factorax import runs
-from factorax.learning import Config
+from factorax.learning import Config, FactoredPPO
 
 CONFIG = Config(
     n_envs=4, n_steps=10, batch_size=20, n_epochs=2, hidden=(8,), policy="shared", seed=3, total_timesteps=80,
@@ -17,7 +17,7 @@ PROBLEM = "queues:1x2"
 
 
 @pytest.mark.slow
-def test_every_network_is_as_if_alone(tmp_path):
+def test_networks_trained_together_equal_separate_runs(tmp_path):
     outs = {name: [tmp_path / name / f"seed-{s}" for s in (3, 4)] for name in ("own", "complete")}
     models = runs.train_networks(PROBLEM, CONFIG, outs, progress_bar=False)
     assert [model.config.seed for model in models] == [3, 4, 3, 4]
@@ -28,7 +28,7 @@ def test_every_network_is_as_if_alone(tmp_path):
         np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-4)
     losses = [[row["train/loss"] for row in runs.read_metrics(out[0])] for out in outs.values()]
     assert losses[0] != losses[1]
-    loaded = runs.load(outs["complete"][0])
+    loaded = FactoredPPO.load(outs["complete"][0])
     assert loaded.network.density == 1
     again = runs.train_networks(PROBLEM, CONFIG, outs, progress_bar=False)  # finished: nothing is left to do
     assert [model.num_timesteps for model in again] == [80] * 4
@@ -42,7 +42,7 @@ def test_every_network_is_as_if_alone(tmp_path):
         (("own", "complete"), {"estimator": "vanilla"}, "networks: got estimator='vanilla'"),
     ],
 )
-def test_what_cannot_be_trained_together_is_named(networks, changes, message, tmp_path):
+def test_networks_that_vary_are_refused_together(networks, changes, message, tmp_path):
     outs = {name: [tmp_path / name] for name in networks}
     with pytest.raises(ValueError, match=message):
         runs.train_networks("contextual-bandit:3", dataclasses.replace(CONFIG, **changes), outs, progress_bar=False)

@@ -40,7 +40,7 @@ def run(tmp_path_factory):
 @pytest.mark.slow
 def test_a_controller_does_what_the_policy_does(run):
     """The return of its most probable actions, by the learner's own evaluation and by an episode of the simulator."""
-    model = runs.load(run)
+    model = FactoredPPO.load(run)
     simulator = LaneSimulator(Traffic(1, 2, horizon=60, speed_deviation=0.0), slots=12)
     key = jax.random.key(0)
     episode, _ = played(simulator, trained(model), key)
@@ -55,7 +55,7 @@ def test_a_controller_does_what_the_policy_does(run):
 
 @pytest.mark.slow
 def test_a_shared_policy_goes_to_other_sizes_and_others_do_not(run):
-    model = runs.load(run)
+    model = FactoredPPO.load(run)
     moved = model.on(lanes(2, 2, slots=12, horizon=30))
     identity = moved.state.agent.policy.net.identity
     np.testing.assert_allclose(identity, np.tile(model.state.agent.policy.net.identity.mean(0), (4, 1)), rtol=1e-6)

@@ -5,9 +5,8 @@ import io
 import pytest
 from factorax_paper.experiments.discover_samples import EXPERIMENT, METHODS, NULLS, Settings, null_batch
 from factorax_paper.harness.experiment import reproduce
+from factorax_paper.harness.statistics import binomial_share
 from rich.console import Console
-
-from factorax.runs.statistics import binomial_share
 
 QUIET = Console(file=io.StringIO())
 

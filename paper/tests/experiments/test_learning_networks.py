@@ -13,11 +13,11 @@ from factorax_paper.experiments.learning_networks import (
     METHODS,
     plan,
 )
+from factorax_paper.harness import plots
 
 from factorax.learning import find_network
 from factorax.learning.config import Config
 from factorax.problems import find_problem
-from factorax.runs import plots
 
 EXPERIMENT = find("learning-networks")
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from factorax_paper.experiments import search_baselines
+from factorax_paper.harness.statistics import gamma_mean
 from factorax_paper.harness.table import from_rows
-
-from factorax.runs import gamma_mean
 
 INF = np.inf
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from factorax_paper.experiments import search_discrepancy
+from factorax_paper.harness.statistics import gamma_mean
 from factorax_paper.harness.table import from_rows
 from grid_runs import CLOSE, FAR, INF, runs
-
-from factorax.runs import gamma_mean
 
 
 def discrepancy(fpg, vpg, n=4):

@@ -1,10 +1,9 @@
 """Steps to the optimum: from hand-made tables to summaries and verdicts."""
 
 from factorax_paper.experiments import search_rate
+from factorax_paper.harness.statistics import gamma_mean
 from factorax_paper.harness.table import from_rows
 from grid_runs import runs
-
-from factorax.runs import gamma_mean
 
 
 def rate(*cells):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from factorax_paper.experiments import find
-from factorax_paper.harness.experiment import reproduce
+from factorax_paper.harness.experiment import _claim_folder, reproduce
 from factorax_paper.harness.table import read_csv, write_csv
 from tiny_experiments import (
     DETERMINED,
@@ -158,6 +158,18 @@ def test_a_foreign_folder_is_refused_and_left_as_it_was(file, content, message, 
     with pytest.raises((FileExistsError, ValueError), match=message):
         go("search-aliasing", tmp_path)
     assert contents(tmp_path) == {file: content}
+
+
+def test_a_folder_whose_first_write_was_killed_is_taken(tmp_path):
+    request = {"experiment": "search-aliasing", "budget": "quick", "seed": 0, "settings": {}}
+    (tmp_path / ".config.json.x1y2z3").write_text("{")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="do not belong to an experiment"):
+        _claim_folder(tmp_path, request)
+    assert (tmp_path / ".config.json.x1y2z3").exists()
+    (tmp_path / "notes.txt").unlink()
+    _claim_folder(tmp_path, request)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 @pytest.mark.parametrize("bad", [{"settings": settings("search-aliasing", every=3)}, {"seed": -1}], ids=str)

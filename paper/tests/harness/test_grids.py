@@ -1,10 +1,9 @@
 """Cells of a grid: who diverged is counted, and the rest averaged."""
 
 from factorax_paper.harness import grids
+from factorax_paper.harness.statistics import gamma_mean
 from factorax_paper.harness.table import from_rows
 from grid_runs import CLOSE, INF, runs
-
-from factorax.runs import gamma_mean
 
 
 def test_cells_count_the_diverged_and_average_the_rest():

@@ -65,10 +65,11 @@ def discover(
     from matplotlib import pyplot as plt
 
     from .. import discovery
+    from ..learning import FactoredPPO
     from ..problems import find_problem
-    from ..runs import load, plots
+    from ..runs import plots
 
-    policy = None if run is None else load(run, trusted=problem)
+    policy = None if run is None else FactoredPPO.load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
     of_method = {"trials": trials, "samples": samples, "streams": None if streams == "check" else streams}
     of_method["tolerance"] = tolerance

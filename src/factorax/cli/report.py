@@ -1,4 +1,4 @@
-"""`factorax report`: an HTML report of runs, experiments and discoveries."""
+"""`factorax report`: an HTML report of runs and discoveries."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,42 +25,25 @@ def report(
     targets, the policy in action, and how to reproduce the results. It loads nothing and can be shared as one file.
 
     Args:
-        what: Folders of runs (runs that differ only in their seed form one group), folders that reproduce has written,
-            folders that contain several of these, and files of discover --out, which are shown as evidence for edges.
+        what: Folders of runs (runs that differ only in their seed form one group), folders that contain several of
+            these, and files of discover --out, which are shown as evidence for edges.
         out: Output file (.html).
         play: Run policies for films, episodes, scores of reference controllers and variance decompositions. Without it,
             the report uses only files in the folders.
         open: Open the report in a browser.
-        watch: Serve the report on this machine only and update it during training; stop with Ctrl-C.
+        watch: Write the report every few seconds until the runs have made all their steps, or until Ctrl-C. The page
+            loads itself again.
         problem: Name of the problem of the runs. Required to load a problem whose name refers to code or files; repeat
             the name only if you trust it.
     """
     check_output("out", out, ".html")
     console = Console()
-    if watch:
-        _watch(console, what, play=play, open_browser=open, trusted=problem)
-        return
     from ..runs.report import report as write_report
 
     def tell(text: str) -> None:
         if console.is_terminal:
             console.print(f"{escape(text)} …", style="dim", highlight=False)
 
-    path = write_report(what, out, play=play, trusted=problem, open_browser=open, tell=tell)
+    path = write_report(what, out, play=play, watch=watch, trusted=problem, open_browser=open, tell=tell)
     size = path.stat().st_size / 1000
     print(f"the report is in {printable(path, limit=MAX_PATH)} ({size:,.0f} kB)")
-
-
-def _watch(console: Console, what: tuple[Path, ...], *, play: bool, open_browser: bool, trusted: str) -> None:
-    import webbrowser
-
-    from ..runs.report import LiveReport
-
-    with LiveReport(what, play=play, trusted=trusted) as live:
-        console.print(f"the report is at {live.address}; press Ctrl-C to stop", soft_wrap=True, highlight=False)
-        if open_browser:
-            webbrowser.open(live.address)
-        try:
-            live.wait()
-        except KeyboardInterrupt:
-            console.print("stopped", highlight=False)

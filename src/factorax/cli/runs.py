@@ -39,8 +39,9 @@ def evaluate(
         sim: Simulator: own for that of the problem, or another one that its family has, such as sumo for traffic.
         json_: Print the result as JSON.
     """
+    from ..learning import FactoredPPO
     from ..problems.registry import find_problem, in_simulator
-    from ..runs import load, read_config
+    from ..runs import read_config
 
     if str(run) in controller_names() and not run.exists():
         if sampled:
@@ -50,8 +51,9 @@ def evaluate(
             )
         _evaluate_controller(str(run), episodes, seed, problem, sim, json_)
         return
-    model = load(run, trusted=problem)
-    name = read_config(run)["problem"] if problem == "own" else problem
+    stored = read_config(run)["problem"]  # raises first if this is not a run
+    model = FactoredPPO.load(run, trusted=problem)
+    name = stored if problem == "own" else problem
     if sim != "own":
         name = in_simulator(name, sim)
     if (problem, sim) != ("own", "own"):
@@ -131,11 +133,10 @@ def compare(
         print(json.dumps(result, indent=2))
         return
     console = Console()
-    table = Table("runs", "seeds", "final return, IQM", "95 % interval", box=None)
+    of = {"evaluation": "evaluation of the final policy", "training": "last tenth of training"}[result["of"]]
+    table = Table("runs", "seeds", f"return, IQM ({of})", "95 % interval", box=None)
     for name, row in result["final"].items():
-        table.add_row(
-            _shown(name), str(row["seeds"]), f"{row['mean']:.4g}", escape(f"[{row['low']:.4g}, {row['high']:.4g}]")
-        )
+        table.add_row(_shown(name), str(row["seeds"]), f"{row['mean']:.4g}", _interval(row, ".4g"))
     console.print(table)
     for name, row in result["improvement"].items():
         print(f"P({printable(name)}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]")
@@ -149,10 +150,15 @@ def compare(
         if rows:
             table = Table(_shown(entry["factored"]), "difference of IQM", "95 % interval", box=None)
             for label, row in rows:
-                table.add_row(label, f"{row['mean']:+.4g}", escape(f"[{row['low']:+.4g}, {row['high']:+.4g}]"))
+                table.add_row(label, f"{row['mean']:+.4g}", _interval(row, "+.4g"))
             console.print(table)
         for line in explain(entry):
             print(printable(line, limit=1000))
+
+
+def _interval(row: dict[str, Any], digits: str) -> str:
+    """Return the interval of an estimate for a table cell; a dash for a single seed."""
+    return "–" if row["low"] is None else escape(f"[{row['low']:{digits}}, {row['high']:{digits}}]")
 
 
 def _shown(name: str) -> str:

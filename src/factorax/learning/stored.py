@@ -52,6 +52,8 @@ def existing(path: str | os.PathLike[str]) -> list[Path]:
     if path.is_dir():
         tried = [path / CHECKPOINTS / f"{name}{SUFFIX}" for name in ("last", "previous")]
     files = [each for each in dict.fromkeys(tried) if each.exists()]
+    if not files and path.is_dir():
+        raise FileNotFoundError(f"path: no checkpoint in {str(path)!r}; want the folder of a run that has been trained")
     if not files:
         raise FileNotFoundError(f"path: no file {' or '.join(repr(str(each)) for each in dict.fromkeys(tried))}")
     return files if path.is_dir() else files[:1]
@@ -172,21 +174,21 @@ def named_in(path: Path, trusted: str | None = None) -> Names:
             f"problem: {str(path)!r} does not name the problem it was trained on; pass it, as in "
             f"FactoredPPO.load(path, problem). Its sizes: {described}"
         )
-    check_trusted(names.problem, trusted, f"problem: {str(path)!r}", "FactoredPPO.load(path, trusted={!r})")
+    check_trusted(names.problem, trusted, f"problem: {str(path)!r}")
     return names
 
 
-def check_trusted(problem: str, trusted: str | None, where: str, how: str) -> None:
+def check_trusted(problem: str, trusted: str | None, where: str) -> None:
     """Raise ValueError if the name of a problem in a file refers to code or files and is not the one that the user
     trusts.
 
-    `where` is the start of the message, and `how` tells how to trust it, with a placeholder for the name.
+    `where` is the start of the message.
     """
     outside = leads_to(problem)
     if outside and problem != trusted:
         raise ValueError(
-            f"{where} was trained on {problem!r}, which leads to {outside}; if you trust it, confirm with "
-            f"{how.format(problem)}"
+            f"{where} was trained on {problem!r}, which leads to {outside}; if you trust it, confirm with --problem "
+            f"{problem}, or with trusted={problem!r} in Python"
         )
 
 

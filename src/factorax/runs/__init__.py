@@ -8,7 +8,6 @@ with lazy_imports(__name__):
     from .compare import compare_groups as compare_groups
     from .compare import draw_curves as draw_curves
     from .compare import group_runs as group_runs
-    from .folder import load as load
     from .folder import read_config as read_config
     from .folder import read_metrics as read_metrics
     from .folder import train as train
@@ -16,7 +15,6 @@ with lazy_imports(__name__):
     from .seeds import train_networks as train_networks
     from .seeds import train_seeds as train_seeds
     from .statistics import Interval as Interval
-    from .statistics import gamma_mean as gamma_mean
     from .statistics import iqm as iqm
     from .statistics import iqm_difference as iqm_difference
     from .statistics import normal_mean as normal_mean

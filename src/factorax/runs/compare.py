@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import cycle, permutations
+from itertools import combinations, cycle
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from .._checks import check_different, check_type, checked, listed, path_of, rea
 from ..learning.config import Config
 from ..structure.labels import counted
 from . import plots
-from .folder import read_config, read_metrics
-from .statistics import iqm, probability_of_improvement
+from .folder import RETURN, STEPS, read_config, read_evaluation, read_metrics
+from .statistics import Interval, interquartile_mean, iqm, probability_of_improvement
+
+_LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Group:
     """Problem, network and settings common to the runs."""
     seeds: tuple[int, ...] = ()
     folders: tuple[Path, ...] = ()
+    evaluations: tuple[float, ...] = ()
+    """Mean return of the final policy of each run in its evaluation; empty if a run was not evaluated."""
 
     def __post_init__(self) -> None:
         checked("name", self.name, str)
@@ -45,7 +50,7 @@ class Group:
                 f"returns: got shape {returns.shape}, want (runs, {len(steps)}), one column per entry of steps"
             )
         check_type("settings", self.settings, Mapping, "a dictionary")
-        for name, kind in (("seeds", int), ("folders", Path)):
+        for name, kind in (("seeds", int), ("folders", Path), ("evaluations", float)):
             values = listed(name, getattr(self, name), "one per run, or none")
             if values and (len(values) != len(returns) or not all(isinstance(each, kind) for each in values)):
                 raise ValueError(f"{name}: got {len(values)}, {shown(values)}, want {len(returns)}, one per run")
@@ -89,7 +94,24 @@ def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[in
     for i, each in enumerate(settings):
         name = ", ".join(f"{each[key]}" if key == "problem" else f"{key} {each[key]}" for key in differing)
         members.setdefault(name or str(first["problem"]), []).append(i)
-    return members, settings
+    short: dict[str, list[int]] = {}
+    for name, indices in members.items():
+        label, count = short_name(name), 1
+        while label in short:
+            count += 1
+            label = f"{short_name(name)} ({count})"
+        short[label] = indices
+    return short, settings
+
+
+def short_name(name: str) -> str:
+    """Return a name as it is shown, without the middle of a very long one: Matplotlib needs a minute to draw a million
+    characters, and names come from files.
+
+    >>> short_name("chain:8"), len(short_name("chain:" + 900_000 * "8"))
+    ('chain:8', 120)
+    """
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 21]}…{name[-20:]}"
 
 
 @cache
@@ -99,20 +121,22 @@ def default_settings() -> dict[str, Any]:
 
 
 def _group(name: str, folders: list[Path]) -> Group:
-    curves = []
+    curves, evaluations = [], []
     for folder in folders:
-        rows = [row for row in read_metrics(folder) if "rollout/ep_rew_mean" in row]
+        rows = [row for row in read_metrics(folder, RETURN.__eq__) if RETURN in row]
         if not rows:
             raise ValueError(f"{folder}: no episode has ended yet; train for longer")
-        means = [row["rollout/ep_rew_mean"] for row in rows]
+        means = [row[RETURN] for row in rows]
         if not all(type(mean) in (int, float) and abs(mean) < 1e300 for mean in means):  # also excludes NaN
-            raise ValueError(f"{folder}: damaged: rollout/ep_rew_mean is not a number everywhere")
-        curves.append((np.array([row["time/total_timesteps"] for row in rows]), np.array(means, float)))
+            raise ValueError(f"{folder}: damaged: {RETURN} is not a number everywhere")
+        curves.append((np.array([row[STEPS] for row in rows]), np.array(means, float)))
+        evaluations.append(read_evaluation(folder, rows[-1][STEPS]))
     steps = max((c[0] for c in curves), key=len)
     end = min(c[0][-1] for c in curves)
     steps = steps[steps <= end]
     returns = np.stack([np.interp(steps, x, y) for x, y in curves])
-    return Group(name=name, steps=steps, returns=returns, folders=tuple(folders))
+    scores = tuple(float(np.mean(each)) for each in evaluations) if all(evaluations) else ()
+    return Group(name=name, steps=steps, returns=returns, folders=tuple(folders), evaluations=scores)
 
 
 def checked_groups(groups: Any) -> list[Group]:
@@ -126,14 +150,39 @@ def checked_groups(groups: Any) -> list[Group]:
     return checked
 
 
+def comparable_scores(groups: Sequence[Group]) -> tuple[str, list[np.ndarray]]:
+    """Return ``"evaluation"`` and the evaluations of all groups, or ``"training"`` and the returns at the end of their
+    training if one group has no evaluation.
+
+    The two are never compared with each other: exploration makes returns during training worse.
+    """
+    if all(group.evaluations for group in groups):
+        return "evaluation", [np.array(group.evaluations) for group in groups]
+    return "training", [group.final for group in groups]
+
+
+def interval_or_mean(estimate: Callable[..., Interval], *samples: np.ndarray) -> dict[str, Any]:
+    """Return an estimate and its interval, or no interval if there is only one sample."""
+    interval = vars(estimate(*samples))
+    return interval if min(map(len, samples)) > 1 else interval | {"low": None, "high": None}
+
+
 def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
-    """Return interquartile means of the final returns, and the probability of improvement for each ordered pair."""
+    """Return interquartile means of the final returns, and the probability of improvement for each pair.
+
+    ``"of"`` says what is compared: ``"evaluation"`` of the final policies if all runs have one, else the last tenth of
+    ``"training"``. With one seed, ``"low"`` and ``"high"`` are None, and there is no probability.
+    """
     groups = checked_groups(groups)
+    of, scores = comparable_scores(groups)
+    ranked = sorted(zip(groups, scores, strict=True), key=lambda pair: -interquartile_mean(pair[1]))
     return {
-        "final": {g.name: vars(iqm(g.final)) | {"seeds": len(g.final)} for g in groups},
+        "of": of,
+        "final": {g.name: interval_or_mean(iqm, x) | {"seeds": len(x)} for g, x in zip(groups, scores, strict=True)},
         "improvement": {
-            f"{a.name} > {b.name}": vars(probability_of_improvement(a.final, b.final))
-            for a, b in permutations(groups, 2)
+            f"{a.name} > {b.name}": vars(probability_of_improvement(x, y))
+            for (a, x), (b, y) in combinations(ranked, 2)
+            if min(len(x), len(y)) > 1
         },
     }
 
@@ -146,7 +195,7 @@ def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE)
     figure, (ax,) = plots.canvas(width=8.0)
     for g, colour in zip(groups, cycle(colours), strict=False):
         points = [iqm(column) for column in g.returns.T]
-        label = f"{plots.plain_text(g.name)} ({counted(len(g.returns), 'seed')})"
+        label = textwrap.fill(f"{plots.plain_text(g.name)} ({counted(len(g.returns), 'seed')})", 50)
         ax.plot(g.steps, [p.mean for p in points], color=colour, label=label)
         if len(g.returns) > 1:
             low, high = [p.low for p in points], [p.high for p in points]

@@ -3,18 +3,18 @@
 import dataclasses
 import json
 import os
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from .._checks import check_type, checked, path_of, shown
 from .._files import (
+    MIB,
     check_not_linked,
     parse_json,
-    read_bytes,
     read_json,
+    read_lines,
     remove_leftovers,
     sync_folder,
     write_json,
@@ -23,18 +23,13 @@ from .._files import (
 from ..learning import checkpoints
 from ..learning.config import WHO_STEPS, Config
 from ..learning.factored_ppo import FactoredPPO
-from ..learning.limits import checked_settings, no_larger_than
 from ..learning.logger import check_installed, checked_formats, configure
 from ..learning.metrics import Metrics
 from ..learning.named_networks import CURRICULUM, is_file
 from ..learning.stored import (
     LARGEST_CONFIG,
     NETWORK_COPY,
-    DamagedWarning,
-    check_trusted,
-    existing,
     first_intact,
-    network_of_run,
 )
 from ..structure import InfluenceNetwork
 from .interrupts import Interrupts
@@ -44,7 +39,10 @@ from .recorder import Recorder, room
 
 FORMAT = 1
 METRICS = "metrics.jsonl"
+STEPS, RETURN = "time/total_timesteps", "rollout/ep_rew_mean"
 _LARGEST_METRICS = 2**30
+_MOST_VALUES = 30_000_000
+"""Maximum number of values of metrics that are in memory at once."""
 SCORE = "evaluation.json"
 """File with the scores of the policy at the step that the file names."""
 _WRITTEN = ("config.json", METRICS, SCORE, NETWORK_COPY, MADE_WITH, WARNINGS)
@@ -87,13 +85,15 @@ def train(
         if loggers:
             model.set_logger(configure(out / "logs", loggers))
 
-        def after(model: FactoredPPO, metrics: Metrics) -> None:
-            recorder.write(metrics)
-            if recorder.due:
-                recorder.keep()
-
         try:
             with Interrupts() as interrupts:
+
+                def after(model: FactoredPPO, metrics: Metrics) -> None:
+                    recorder.write(metrics)
+                    if recorder.due:
+                        recorder.keep()
+                    interrupts.check()
+
                 try:
                     steps = max(config.total_timesteps - model.num_timesteps, 0)
                     with interrupts.allowed:
@@ -140,34 +140,6 @@ def opened(
         yield has_last
 
 
-def load(run: Path, *, trusted: str | None = None, **settings: Any) -> FactoredPPO:
-    """Return the model of a run folder at its last checkpoint, or at the previous one if the last is damaged.
-
-    `settings` replace those of the run, as long as the shapes still fit.
-
-    A folder may come from an untrusted source. If its problem is a ``package.module:function``, belongs to a family
-    added with `register`, or names files such as ``sumo:town.net.xml,town.rou.xml``, it is loaded only if its name is
-    repeated as `trusted`. The address of a Ray cluster is never read from a folder.
-    """
-    run = path_of("run", run, "the folder of a run")
-    checked("trusted", trusted, str | None)
-    config = read_config(run)
-    problem, network = config["problem"], config["network"]
-    check_trusted(problem, trusted, f"{run}:", "--problem {}")
-    try:
-        files = existing(run)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{run}: no checkpoint yet; train it first") from None
-    # the warning is issued when the model is restored
-    with warnings.catch_warnings(action="ignore", category=DamagedWarning):
-        first_intact(files, checkpoints.about)  # before a model is created for it
-    with no_larger_than(max(files, key=lambda path: path.stat().st_size)):
-        options = checked_settings(config["config"]) | settings
-        model = make_model(problem, network_of_run(run, network), options)
-    model.restore(run)
-    return model
-
-
 def make_model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
     """Return an untrained model from names and settings."""
     return FactoredPPO(problem, network, **settings)
@@ -184,32 +156,85 @@ def check_training(problem: str, config: Config, outs: Sequence[Any], *, network
         checked(name, value, bool)
 
 
-def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """Return the metrics of a run, one entry per update."""
+def read_metrics(run: Path, wanted: Callable[[str], object] | None = None) -> list[dict[str, Any]]:
+    """Return the metrics of a run, one entry per update.
+
+    - `wanted`: says which metrics to return in addition to the step, by their names; None for all. A long run takes
+      much less memory without those that are not needed.
+    """
     path = path_of("run", run, "the folder of a run") / METRICS
     if not path.exists():
         raise FileNotFoundError(f"{path}: no metrics; want the folder of a run")
-    lines = read_bytes(path, _LARGEST_METRICS).decode(errors="replace").splitlines()
+    rows, values = [], 0
+    for _, row in _metric_rows(path):
+        if wanted is not None:
+            row = {name: value for name, value in row.items() if name == STEPS or wanted(name)}
+        rows.append(row)
+        values += 10 + sum(len(value) if isinstance(value, list | dict) else 1 for value in row.values())
+        if values > _MOST_VALUES:  # a file from elsewhere; of an own one, all of this is needed
+            raise ValueError(f"{path}: has more than {_MOST_VALUES:,} values, which is the limit")
+    return rows
+
+
+def read_evaluation(run: Path, timesteps: int) -> tuple[float, ...]:
+    """Return the returns of the episodes with which the policy was evaluated at this step; empty if it was not."""
     try:
-        rows = [parse_json(line) for line in lines if line.endswith("}")]
-        steps = [row["time/total_timesteps"] for row in rows]
-        if not all(type(step) is int and 0 <= step < 2**63 for step in steps) or steps != sorted(steps):
-            raise ValueError("steps are not increasing whole numbers")
+        score = read_json(run / SCORE, MIB)
+        episodes = score["episodes"] if score["timesteps"] == timesteps else ()
+        is_valid = all(type(x) in (int, float) and abs(x) < 1e300 for x in episodes)  # also excludes NaN
+    except (OSError, ValueError, TypeError, KeyError):
+        return ()
+    return tuple(map(float, episodes)) if is_valid else ()
+
+
+def _metric_rows(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield the whole lines of a file of metrics and their contents; the last line may have been cut off by a crash."""
+    before = 0
+    try:
+        for line in read_lines(path, _LARGEST_METRICS):
+            if not line.rstrip(b"\r\n").endswith(b"}"):
+                continue
+            row = parse_json(line.decode(errors="replace"))
+            step = row[STEPS]
+            if type(step) is not int or not before <= step < 2**63:
+                raise ValueError("steps are not increasing whole numbers")
+            before = step
+            yield line, row
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: damaged ({error})") from error
-    return rows
 
 
 def _resume(model: FactoredPPO, out: Path) -> Path | None:
     """Restore the last intact checkpoint, cut the metrics back to its step, and return its path."""
     restored = _restore(model, out / "checkpoints")
+    _cut_metrics(model, out)
+    return restored
+
+
+def step_back(model: FactoredPPO, out: Path, step: int) -> bool:
+    """Make the previous checkpoint the last one and restore it, if it is of this step; return whether it is."""
+    last, previous = (out / "checkpoints" / f"{name}.safetensors" for name in ("last", "previous"))
+    if not previous.exists() or checkpoints.about(previous).get("timesteps") != step:
+        return False
+    model.restore(previous)
+    with room(out, step):
+        os.replace(previous, last)
+        sync_folder(last.parent)
+    _cut_metrics(model, out)
+    return True
+
+
+def _cut_metrics(model: FactoredPPO, out: Path) -> None:
+    """Remove the metrics of updates after the step of the model."""
     path = out / METRICS
     if path.exists():
-        kept = [row for row in read_metrics(out) if row["time/total_timesteps"] <= model.num_timesteps]
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
         with room(out, model.num_timesteps):
-            write_whole(path, lambda file: file.write(text.encode()))
-    return restored
+            write_whole(
+                path,
+                lambda file: file.writelines(
+                    line for line, row in _metric_rows(path) if row[STEPS] <= model.num_timesteps
+                ),
+            )
 
 
 def _restore(model: FactoredPPO, folder: Path) -> Path | None:
@@ -231,7 +256,7 @@ def read_config(run: Path) -> dict[str, Any]:
         entries = {key: content[key] for key in ("format", "problem", "network", "config")}
         if entries["format"] != FORMAT or not all(isinstance(entries[key], str) for key in ("problem", "network")):
             raise ValueError(f"format {entries['format']!r:.60}, want {FORMAT}, and names of a problem and a network")
-        config = dataclasses.asdict(Config.read(entries["config"]))  # adds settings that an earlier version lacks
+        config = dataclasses.asdict(Config.read(entries["config"]))
         return entries | {"config": json.loads(json.dumps(config))}
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no config.json; want the folder of a run") from None

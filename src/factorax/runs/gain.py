@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ..learning.config import WHO_STEPS
 from .commands import train_command
-from .compare import Group, checked_groups
+from .compare import Group, checked_groups, comparable_scores, interval_or_mean
 from .statistics import iqm_difference
 
 Role = Literal["vanilla", "complete", "factored"]
@@ -33,7 +33,8 @@ def split_gains(groups: Sequence[Group]) -> list[dict[str, Any]]:
     """Return the gain over vanilla of each group trained with its own K, and the part that comes from K.
 
     Each entry has the names of the groups and, if the groups exist, ``"gain"``, ``"per_factor_ratios"`` and ``"k"``:
-    differences of interquartile means of the final returns with 95 % bootstrap intervals. ``"differ"`` lists settings
+    differences of interquartile means with 95 % bootstrap intervals of what ``"of"`` says, as in `compare_groups`. With
+    one seed there is only the gain, without an interval. ``"differ"`` lists settings
     other than estimator and network in which groups differ, which rules out a split. ``"train"`` lists the commands
     that train missing groups.
     """
@@ -58,15 +59,18 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
         else:
             roles[role] = nearest
             entry[role] = nearest.name
-    vanilla, complete = roles.get("vanilla"), roles.get("complete")
-    for part, better, worse in (
-        ("gain", factored, vanilla),
-        ("per_factor_ratios", complete, vanilla),
-        ("k", factored, complete),
-    ):
-        if better is not None and worse is not None:
-            entry[part] = vars(iqm_difference(better.final, worse.final))
-            entry["seeds"] = min(entry.get("seeds", len(better.final)), len(better.final), len(worse.final))
+    if roles:
+        members = {"factored": factored, **roles}
+        entry["of"], each = comparable_scores([*members.values()])
+        scores = dict(zip(members, each, strict=True))
+        entry["seeds"] = min(map(len, each))
+        for part, better, worse in (
+            ("gain", "factored", "vanilla"),
+            ("per_factor_ratios", "complete", "vanilla"),
+            ("k", "factored", "complete"),
+        ):
+            if better in scores and worse in scores and (part == "gain" or entry["seeds"] > 1):
+                entry[part] = interval_or_mean(iqm_difference, scores[better], scores[worse])
     missing: list[Role] = [role for role in CONTROLS if role not in roles]
     if differ:
         entry["differ"] = differ
@@ -116,7 +120,9 @@ def explain(entry: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"no split: {entry['factored']} and the {role} runs differ in {differences}. Want the same settings."
         )
-    if "k" in entry and "gain" in entry:
+    if entry.get("seeds") == 1:
+        lines.append(f"one seed per group does not tell what K adds: train {ENOUGH_SEEDS} or more.")
+    elif "k" in entry and "gain" in entry:
         k = entry["k"]
         if entry["seeds"] < ENOUGH_SEEDS:
             verdict = f"the part of K cannot be estimated with fewer than {ENOUGH_SEEDS} seeds per group"

@@ -18,6 +18,8 @@ except ImportError:
         import msvcrt
 
 LOCK = ".lock"
+_handles: set[int] = set()
+"""Files that this process has locked."""
 _IN_USE = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 
@@ -32,12 +34,25 @@ def held(out: Path) -> Iterator[None]:
     if path.is_symlink():  # a hard link is harmless, since the file is not written to
         check_not_linked(path)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+    _handles.add(handle)
     try:
         if not _locked(handle):
             raise FileExistsError(f"out: {str(out)!r} is in use by another process; want another folder")
         yield
     finally:
-        os.close(handle)
+        if handle in _handles:  # not in a forked child
+            _handles.discard(handle)
+            os.close(handle)
+
+
+def _close_in_child() -> None:
+    """Close the locked files in a forked process, such as a simulator, which would hold the lock after its parent."""
+    while _handles:
+        os.close(_handles.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
 
 
 def _locked(handle: int) -> bool:

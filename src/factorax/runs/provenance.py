@@ -54,7 +54,7 @@ def read_made_with(run: Path) -> dict[str, str]:
 def read_warnings(run: Path) -> list[str]:
     """Return the distinct warnings of training; empty if the folder has none."""
     try:
-        lines = read_bytes(run / WARNINGS, MIB).decode(errors="replace").splitlines()
+        lines = read_bytes(run / WARNINGS, MIB).decode(errors="replace").split("\n")
     except (OSError, ValueError):
         return []
     messages = []

@@ -54,13 +54,21 @@ class Recorder:
         """Whether a checkpoint is due."""
         return time.monotonic() - self.written > _SECONDS_BETWEEN_CHECKPOINTS
 
+    def start(self) -> None:
+        """Save a checkpoint before the first step, or continue from the step to which a run was put back."""
+        self.saved = self.last_row = self.model.num_timesteps
+        if not self.saved and not self.has_last:
+            self._save()
+
     def keep(self) -> None:
         """Save a checkpoint if the model has been trained since the last one, which is kept as the previous one.
 
         At any moment at least one intact checkpoint exists under one of the two names.
         """
-        if self.model.num_timesteps <= self.saved and (self.has_last or not self.model.num_timesteps):
-            return
+        if self.model.num_timesteps > self.saved or (self.model.num_timesteps and not self.has_last):
+            self._save()
+
+    def _save(self) -> None:
         folder = self.out / "checkpoints"
         new, last = folder / "new.safetensors", folder / "last.safetensors"
         with room(self.out, self.saved):
@@ -78,12 +86,14 @@ def room(out: Path, saved: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if not out.is_dir():
+            raise FileNotFoundError(f"out: the folder {str(out)!r} was moved or deleted during training") from error
         kept = f"the checkpoint of step {saved} is intact" if saved else "there is no checkpoint yet"
-        raise OSError(
-            error.errno,
-            f"out: cannot write to {str(out)!r} ({error.strerror}); {kept}. Free some space and run the same command "
-            "again to resume",
-        ) from error
+        message = (
+            f"out: cannot write to {str(out)!r} ({error.strerror or error}); {kept}. Free some space and run the same "
+            "command again to resume"
+        )
+        raise (OSError(message) if error.errno is None else OSError(error.errno, message)) from error
 
 
 def _changes(changed: np.ndarray, network: InfluenceNetwork) -> dict[str, list[str]]:

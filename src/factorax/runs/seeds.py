@@ -25,7 +25,7 @@ from ..learning.stacked_states import apart, stacked
 from ..learning.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import InfluenceNetwork
-from .folder import check_training, make_model, opened
+from .folder import check_training, make_model, opened, step_back
 from .interrupts import Interrupts
 from .provenance import WarningRecord
 from .recorder import Recorder
@@ -115,7 +115,7 @@ def _train(
             has_last = stack.enter_context(run)
             recorders.append(Recorder(out, model, has_last=has_last))
         record.write_to([out for _, out, _ in runs])
-        _check_steps(models)
+        _align(models, recorders)
         with Interrupts() as interrupts:
             seeds = _Seeds(models, [network for network, _, _ in runs], chosen)
             if all(model.state is state for model, state in zip(models, states, strict=True)):  # none was resumed
@@ -123,7 +123,7 @@ def _train(
             del initial, states  # their memory is that of the device
             try:
                 with interrupts.allowed:
-                    _learn(seeds, recorders, progress_bar)
+                    _learn(seeds, recorders, interrupts, progress_bar)
             finally:
                 seeds.set_states()
                 for recorder in recorders:
@@ -195,17 +195,26 @@ class _Seeds:
             model.state = state if self.chosen is None else state._replace(network=None)
 
 
-def _check_steps(models: Sequence[FactoredPPO]) -> None:
-    """Raise if a crash between two checkpoints left the seeds at different steps."""
+def _align(models: Sequence[FactoredPPO], recorders: Sequence[Recorder]) -> None:
+    """Bring all runs to the same step: a crash while their checkpoints are written, one after the other, leaves some
+    runs a checkpoint ahead of the others.
+
+    Runs that are ahead go back to their previous checkpoint. New runs get a checkpoint before the first step, so that
+    each has a previous one.
+    """
     steps = [model.num_timesteps for model in models]
-    if len(set(steps)) > 1:
-        raise ValueError(
-            f"seeds: got runs at {sorted(set(steps))} steps, want the same step for all; resume those that are behind "
-            "one by one with --seed, or remove their folders"
-        )
+    has_new = any(not recorder.has_last and not recorder.saved for recorder in recorders)
+    for recorder in recorders:
+        model = recorder.model
+        if model.num_timesteps > min(steps) and (has_new or not step_back(model, recorder.out, min(steps))):
+            raise ValueError(
+                f"seeds: got runs at {sorted(set(steps))} steps, want the same step for all; resume those that are "
+                "behind one by one with --seed, or remove their folders"
+            )
+        recorder.start()
 
 
-def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> None:
+def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts, progress_bar: bool) -> None:
     models, first = seeds.models, seeds.models[0]
     config, spec = first.config, first.spec
     if first.num_timesteps >= config.total_timesteps:
@@ -254,3 +263,4 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
                 seeds.set_states()
                 for recorder in recorders:
                     recorder.keep()
+            interrupts.check()

@@ -1,15 +1,14 @@
-"""Estimates with confidence intervals: means of Gamma-distributed samples as in the paper, means of any samples,
-interquartile means, and probabilities of improvement."""
+"""Estimates with confidence intervals: means, interquartile means, and probabilities of improvement."""
 
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import scipy  # its submodules are slow to import and are loaded on first use
 
-from .._checks import Count, Range, Seed, checked, real_array, shown
+from .._checks import Seed, checked, real_array, shown
 
 RESAMPLES = 2000
 """Number of bootstrap resamples."""
@@ -31,7 +30,7 @@ class Interval:
             raise ValueError(f"low, high: got {self.low} and {self.high}, want low ≤ high")
 
     def __str__(self) -> str:
-        return f"{_shown(self.mean)} [{_shown(self.low)}, {_shown(self.high)}]"
+        return f"{short_number(self.mean)} [{short_number(self.low)}, {short_number(self.high)}]"
 
     def __truediv__(self, other: "Interval") -> "Interval":
         """Return the ratio of two positive estimates, with an interval by the MOVER method (Zou and Donner, 2008).
@@ -45,73 +44,13 @@ class Interval:
         return Interval(ratio, ratio * math.exp(-below), ratio * math.exp(above))
 
 
-def _shown(x: float) -> str:
+def short_number(x: float) -> str:
+    """Return a number with three digits, or all digits of a number of thousands.
+
+    >>> short_number(-49.123), short_number(12345.6)
+    ('-49.1', '12,346')
+    """
     return f"{x:,.0f}" if 1000 <= abs(x) < 1e7 else f"{x:.3g}"
-
-
-def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
-    """Return the mean of samples from a Gamma distribution, with a profile-likelihood interval.
-
-    The maximum-likelihood mean is the sample mean x̄. The interval contains the means μ that are not rejected by twice
-    the log-likelihood ratio, maximised over the shape,
-
-        2 (ℓ(x̄) − ℓ(μ)) ≤ N log(1 + t² / (N − 1)),
-
-    where t is the two-sided quantile of Student's distribution. It is exact for a large shape, where the Gamma
-    distribution is normal, and close to the stated confidence otherwise (see the tests).
-
-    Samples must not be negative. Equal samples, or a single one, give an interval of zero width. A zero is replaced by
-    the smallest number that single precision can resolve next to the mean.
-
-    >>> gamma_mean([1.0, 2.0, 3.0, 4.0])
-    Interval(mean=2.5, low=..., high=...)
-    """
-    x = _samples(samples)
-    _check(confidence)
-    if (x < 0).any():
-        raise ValueError(f"samples: got {x.min()}, want numbers ≥ 0, as of a Gamma distribution")
-    mean = float(x.mean())
-    if len(x) < 2 or x.std() <= 1e-4 * mean:  # the shape is so large that the Gamma distribution is normal
-        return normal_mean(x, confidence)
-    x = np.maximum(x, float(np.finfo(np.float32).eps) * mean)
-    mean_log = float(np.log(x).mean())
-    x_bar = float(x.mean())
-    bound = math.log1p(_student(confidence, len(x)) ** 2 / (len(x) - 1)) / 2
-    best = _profile(x_bar, x_bar, mean_log)
-
-    def excess(log_ratio: float) -> float:
-        return best - _profile(x_bar * math.exp(log_ratio), x_bar, mean_log) - bound
-
-    def limit(sign: float) -> float:
-        edge = sign
-        while excess(edge) < 0:
-            edge *= 2
-        return x_bar * math.exp(scipy.optimize.brentq(excess, 0.0, edge))
-
-    return Interval(mean, limit(-1.0), limit(1.0))
-
-
-def gamma_shape(spread: float) -> float:
-    """Return the maximum-likelihood shape k of a Gamma distribution.
-
-    k solves log k − digamma(k) = `spread`, with `spread` = log x̄ − mean log x.
-    """
-    # 1/(2k) < log k − digamma(k) < 1/k brackets the root.
-    return float(
-        scipy.optimize.brentq(
-            lambda k: math.log(k) - scipy.special.digamma(k) - spread, 0.49 / spread, 1.01 / spread, rtol=1e-12
-        )
-    )
-
-
-def _profile(mean: float, x_bar: float, mean_log: float) -> float:
-    """Return the mean log-likelihood per sample at this mean and the best shape for it.
-
-    log f = k log(k/μ) − log Γ(k) + (k − 1) log x − k x/μ, with its maximum at log k − digamma(k) = log μ − mean log x
-    + x̄/μ − 1.
-    """
-    k = gamma_shape(math.log(mean) - mean_log + x_bar / mean - 1)
-    return k * math.log(k / mean) - float(scipy.special.gammaln(k)) + (k - 1) * mean_log - k * x_bar / mean
 
 
 def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
@@ -120,30 +59,13 @@ def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
     >>> normal_mean([1.0, 3.0])
     Interval(mean=2.0, low=..., high=...)
     """
-    x = _samples(samples)
-    _check(confidence)
+    x = checked_samples(samples)
+    check_options(confidence)
     mean = float(x.mean())
     if len(x) < 2:
         return Interval(mean, mean, mean)
-    half = _student(confidence, len(x)) * float(x.std(ddof=1)) / math.sqrt(len(x))
+    half = student_quantile(confidence, len(x)) * float(x.std(ddof=1)) / math.sqrt(len(x))
     return Interval(mean, mean - half, mean + half)
-
-
-def binomial_share(hits: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Return the fraction of trials that were hits, with the exact interval of Clopper and Pearson (1934).
-
-    The interval contains the true fraction with at least this confidence, for any number of trials.
-
-    >>> print(binomial_share(0, 100))
-    0 [0, 0.0362]
-    """
-    checked("trials", trials, Count)
-    checked("hits", hits, Annotated[int, Range(0, trials)])
-    _check(confidence)
-    tail = (1 - confidence) / 2
-    low = float(scipy.stats.beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
-    high = float(scipy.stats.beta.isf(tail, hits + 1, trials - hits)) if hits < trials else 1.0
-    return Interval(hits / trials, low, high)
 
 
 def interquartile_mean(x: np.ndarray) -> float:
@@ -153,8 +75,8 @@ def interquartile_mean(x: np.ndarray) -> float:
 
 def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     """Return the interquartile mean with a percentile-bootstrap interval (Agarwal et al., 2021)."""
-    x = _samples(samples)
-    _check(confidence, seed)
+    x = checked_samples(samples)
+    check_options(confidence, seed)
     rng = np.random.default_rng(seed)
     boot = scipy.stats.trim_mean(rng.choice(x, (RESAMPLES, len(x))), 0.25, axis=1)
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -169,8 +91,8 @@ def iqm_difference(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> I
     >>> iqm_difference([3.0, 3.0], [1.0, 1.0])
     Interval(mean=2.0, low=2.0, high=2.0)
     """
-    a, b = _samples(a, "a"), _samples(b, "b")
-    _check(confidence, seed)
+    a, b = checked_samples(a, "a"), checked_samples(b, "b")
+    check_options(confidence, seed)
     rng = np.random.default_rng(seed)
     boot = [scipy.stats.trim_mean(rng.choice(x, (RESAMPLES, len(x))), 0.25, axis=1) for x in (a, b)]
     low, high = np.quantile(boot[0] - boot[1], [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -183,8 +105,8 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
     >>> probability_of_improvement([2.0, 3.0], [0.0, 1.0]).mean
     1.0
     """
-    a, b = _samples(a, "a"), _samples(b, "b")
-    _check(confidence, seed)
+    a, b = checked_samples(a, "a"), checked_samples(b, "b")
+    check_options(confidence, seed)
 
     def wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return (np.sign(a[..., :, None] - b[..., None, :]) / 2 + 0.5).mean(axis=(-2, -1))
@@ -195,79 +117,13 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
     return Interval(float(wins(a, b)), float(low), float(high))
 
 
-def aggregate_iqm(scores: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Return the interquartile mean over all runs of all problems, with a stratified-bootstrap interval.
-
-    As in rliable (Agarwal et al., 2021), runs are resampled within each problem, and the interquartile mean is taken
-    over the runs of all problems together.
-
-    - `scores`: normalised scores, ``(problems, runs)``.
-
-    >>> aggregate_iqm([[0.0, 1.0], [1.0, 2.0]]).mean
-    1.0
-    """
-    x = _matrix(scores, "scores")
-    _check(confidence, seed)
-    boot = scipy.stats.trim_mean(_resampled(x, seed).reshape(RESAMPLES, -1), 0.25, axis=1)
-    low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(interquartile_mean(x.ravel()), float(low), float(high))
-
-
-def aggregate_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Return P(a > b) for runs on the same problem, averaged over problems, with a stratified-bootstrap interval.
-
-    - `a`, `b`: scores ``(problems, runs)`` of two methods; ties count half.
-
-    >>> aggregate_improvement([[2.0, 3.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 0.0]]).mean
-    0.75
-    """
-    x, y = _matrix(a, "a"), _matrix(b, "b")
-    _check(confidence, seed)
-    if len(x) != len(y):
-        raise ValueError(f"b: got {len(y)} problems, want {len(x)}, as in a")
-
-    def wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return (np.sign(x[..., :, None] - y[..., None, :]) / 2 + 0.5).mean(axis=(-3, -2, -1))
-
-    boot = wins(_resampled(x, seed), _resampled(y, seed + 1))
-    low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(wins(x, y)), float(low), float(high))
-
-
-def performance_profile(scores: Any, thresholds: Any) -> np.ndarray:
-    """Return the fraction of runs with a score above each threshold, averaged over problems.
-
-    - `scores`: ``(problems, runs)``; `thresholds`: ``(k,)``.
-
-    >>> performance_profile([[0.2, 0.8], [0.5, 0.9]], [0.0, 0.5]).tolist()
-    [1.0, 0.5]
-    """
-    x, levels = _matrix(scores, "scores"), _samples(thresholds, "thresholds")
-    return (x[..., None] > levels).mean(axis=(0, 1))
-
-
-def _resampled(x: np.ndarray, seed: int) -> np.ndarray:
-    """Return runs resampled within each problem, ``(resamples, problems, runs)``."""
-    rng = np.random.default_rng(seed)
-    picks = rng.integers(x.shape[1], size=(RESAMPLES, *x.shape))
-    return np.take_along_axis(np.broadcast_to(x, picks.shape), picks, axis=-1)
-
-
-def _matrix(scores: Any, argument: str) -> np.ndarray:
-    x = real_array(argument, scores, finite=False).astype(np.float64)
-    if x.ndim != 2 or not x.size or not np.isfinite(x).all():
-        raise ValueError(
-            f"{argument}: got {shown(scores)}, want finite numbers of shape (problems, runs), with the same number "
-            "of runs per problem"
-        )
-    return x
-
-
-def _student(confidence: float, samples: int) -> float:
+def student_quantile(confidence: float, samples: int) -> float:
+    """Return the two-sided quantile of Student's distribution for this number of samples."""
     return float(scipy.stats.t.ppf((1 + confidence) / 2, samples - 1))
 
 
-def _samples(samples: Any, argument: str = "samples") -> np.ndarray:
+def checked_samples(samples: Any, argument: str = "samples") -> np.ndarray:
+    """Return a list of finite numbers as an array; raise ValueError for anything else."""
     x = real_array(argument, samples, finite=False).astype(np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
         raise ValueError(
@@ -277,7 +133,8 @@ def _samples(samples: Any, argument: str = "samples") -> np.ndarray:
     return x
 
 
-def _check(confidence: float, seed: int = 0) -> None:
+def check_options(confidence: float, seed: int = 0) -> None:
+    """Raise if a confidence is not a fraction, or a seed is not a seed."""
     if not 0 < checked("confidence", confidence, float) < 1:
         raise ValueError(f"confidence: got {confidence}, want a fraction such as 0.95")
     checked("seed", seed, Seed)

@@ -7,7 +7,7 @@ from small_settings import SMALL
 
 from factorax.learning import FactoredPPO
 from factorax.problems import find_problem
-from factorax.runs.report.acting import acting_section, episode, observation_names
+from factorax.runs.report.acting import episode, observation_names
 from factorax.spec import Spec
 
 
@@ -50,7 +50,3 @@ def test_observations_are_named_by_their_place_or_by_the_problem():
     assert observation_names(Spec.of(Named)) == ["a", "b", "c", "d"]
     Named.observation_names = ("too", "few")
     assert len(observation_names(Spec.of(Named))) == 4
-
-
-def test_what_cannot_be_played_is_noted():
-    assert acting_section([], trusted=None, notes=[]) == []

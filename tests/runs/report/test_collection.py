@@ -2,13 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax import plugins
-from factorax.runs.report.collection import Played, collect, grouped, sanitised
-from factorax.runs.report.sources import read_sources
-from factorax.runs.statistics import Interval
+from factorax.runs.report.collection import collect, sanitised, targets_section
+from factorax.runs.report.curves import TARGETS, RunCurves
 
 
 def test_seeds_are_one_group_and_methods_are_several(tmp_path):
@@ -26,17 +25,6 @@ def test_seeds_are_one_group_and_methods_are_several(tmp_path):
     assert report["title"] == "chain:3"
     assert len(report["reproduce"]) == 2
     json.dumps(report, allow_nan=False)
-
-
-def test_runs_of_different_problems_have_charts_of_their_own_and_a_note(tmp_path):
-    write_run(tmp_path / "a", problem="chain:3")
-    write_run(tmp_path / "b", problem="contextual-bandit:3")
-    write_run(tmp_path / "c", problem="contextual-bandit:3", gamma=0.5)
-    report = collect([tmp_path], play=False)
-    assert [each["name"] for each in report["curves"]] == ["chain:3", "contextual-bandit:3"]
-    assert any("returns of different problems cannot be compared" in note for note in report["notes"])
-    names = [group.name for group in grouped(read_sources([tmp_path]))]
-    assert names == ["chain:3", "contextual-bandit:3: gamma 0.99", "contextual-bandit:3: gamma 0.5"]
 
 
 def test_a_run_without_anything_yet_is_a_report_with_a_note(tmp_path):
@@ -71,31 +59,39 @@ def test_numbers_that_are_not_finite_never_reach_the_page(tmp_path):
     assert any("not finite" in note for note in report["notes"])
 
 
-def test_what_was_played_earlier_is_used_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(plugins, "_FAMILIES", dict(plugins.families()))
-    plugins.register("shops", "factorax.problems.families:chain", controllers=("greedy",))
-    run = write_run(tmp_path / "run", problem="shops:3")
-    film = {"kind": "film", "name": "three shops", "film": {"scenes": []}}
-    played = Played(baselines={"shops:3": Interval(-5.0, -6.0, -4.0)}, acting=[film])
-    report = collect([run], play=False, played=played)
-    assert report["films"] == [{"scenes": []}]
-    chart = report["charts"][report["curves"][0]["chart"]]
-    assert chart["series"][-1]["name"] == "controller greedy"
-    assert set(chart["series"][-1]["y"]) == {-5.0}
-    assert played.acting == [film]
-
-
-def test_details_of_many_groups_are_of_the_first(tmp_path):
-    for k in range(14):
-        write_run(tmp_path / f"{k}", gamma=0.8 + k / 100)
-    report = collect([tmp_path], play=False)
-    assert len(report["charts"][report["curves"][0]["chart"]]["series"]) == 14
-    assert len(report["reproduce"]) == 6
-    assert any("first 6 of 14 groups" in note for note in report["notes"])
-    assert len(report["verdicts"]) == 12
-    assert any("first 12 of 14 groups" in note for note in report["notes"])
-
-
 @pytest.mark.parametrize(("text", "shown"), [("a\u202eb", "a\\u202eb"), ("a\x1b[2J", "a\\x1b[2J"), ("ä → b", "ä → b")])
 def test_characters_that_do_not_print_are_escaped_everywhere(text, shown):
     assert sanitised({text: [text, (text, 1, None)]}) == {shown: [shown, [shown, 1, None]]}
+
+
+def curves(table):
+    table = np.asarray(table, float)
+    x = np.arange(1, len(table) + 1, dtype=float)
+    return RunCurves(steps=x, episodes=x, seconds=x, returns=table.sum(axis=1), vectors={TARGETS: table})
+
+
+RISING = np.stack([np.linspace(0, 9, 10), np.linspace(5, -4, 10)], axis=1)
+
+
+def test_changes_are_from_the_first_to_the_last_tenth_and_count_by_their_weights():
+    section = targets_section("group", [curves(RISING), curves(RISING + 2)], ("fuel", "time"), np.array([1.0, 2.0]))
+    assert section is not None
+    first, second = section["changes"]
+    assert (first["name"], first["first"], first["last"], first["change"], first["gain"]) == ("fuel", 1, 10, 9, 9)
+    assert (second["name"], second["weight"], second["change"], second["gain"]) == ("time", 2, -9, -18)
+    np.testing.assert_allclose(section["series"][0]["y"], RISING[:, 0] + 1)
+
+
+def test_gaps_are_left_out():
+    table = RISING.copy()
+    table[0] = np.nan
+    section = targets_section("group", [curves(table)], ("a", "b"), None)
+    assert section is not None
+    assert section["series"][0]["y"][0] is None
+    assert section["changes"][0]["first"] == 1.0
+
+
+def test_one_target_and_no_metrics_show_nothing():
+    assert targets_section("group", [curves(RISING[:, :1])], ("a",), None) is None
+    assert targets_section("group", [], None, None) is None
+    assert targets_section("group", [curves(np.full((3, 2), np.nan))], ("a", "b"), None) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax.runs.report.curves import MOST_POINTS, group_curves, numbers, read_curves, thinning
+from factorax.runs.report.curves import MOST_POINTS, group_curves, read_curves, thinning
 from factorax.runs.statistics import iqm
 
 
@@ -34,6 +34,7 @@ def test_many_updates_become_means_of_buckets_that_cover_all(tmp_path):
     assert edges[-1] == 1000
     np.testing.assert_allclose(curves.returns[7], returns[edges[7] : edges[8]].mean())
     assert curves.steps[-1] == 16_000
+    assert curves.initial == returns[0]  # not the mean of a bucket, in which the policy has been trained
     assert curves.episodes[-1] == 2000
 
 
@@ -59,12 +60,6 @@ def test_updates_without_an_end_of_an_episode_and_odd_values_are_gaps(tmp_path):
     assert curves.not_finite == 2 + 2 + 3
 
 
-def test_long_vectors_are_read_as_their_quartiles(tmp_path):
-    rows = [row | {"rollout/ep_targets_mean": {"quartiles": [1, 2, 3, 4, 5]}} for row in improving(3)]
-    curves = read_curves(write_run(tmp_path / "run", metrics=rows))
-    np.testing.assert_array_equal(curves.vectors["rollout/ep_targets_mean"], [[1, 2, 3, 4, 5]] * 3)
-
-
 def test_groups_are_interquartile_means_on_common_points(tmp_path):
     runs = [read_curves(write_run(tmp_path / f"{s}", seed=s, updates=20 - s)) for s in range(4)]
     group = group_curves("four", runs)
@@ -84,7 +79,3 @@ def test_a_group_without_returns_has_no_curves(tmp_path):
     rows = [{"time/total_timesteps": 16, "time/iterations": 1, "rollout/episodes": 0}]
     assert group_curves("none", [read_curves(write_run(tmp_path / "run", metrics=rows))]) is None
     assert group_curves("none", []) is None
-
-
-def test_numbers_for_json():
-    assert numbers([1, 2.3456789, float("inf"), -1e-9]) == [1.0, 2.34568, None, -1e-9]

@@ -53,12 +53,6 @@ def test_a_curriculum_changes_with_its_stages(tmp_path):
     assert before + sum(changes) == complete
 
 
-def test_a_large_network_is_told_by_its_sizes(tmp_path):
-    shown = view(tmp_path / "run", problem="contextual-bandit:600", updates=1)
-    assert shown["shape"] == [600, 600]
-    assert "edges" not in shown
-
-
 def test_a_discovery_gives_evidence_to_networks_of_its_names():
     p_value = np.array([[1e-4, 0.5], [np.nan, 2e-4]])
     found = Discovery(

@@ -1,4 +1,4 @@
-"""Reports in headless Chromium: every section of five kinds of runs, hostile names, many runs, a phone."""
+"""Reports in headless Chromium: every section, hostile names, many runs, a phone, a page that loads itself again."""
 
 import csv
 import json
@@ -19,18 +19,7 @@ from factorax.problems import find_problem
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NARROW = 390
-EXPECTED = {
-    "CartPole": ["verdict", "curves", "credit", "acting", "reproduce"],
-    "queues": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
-    "seeds": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
-    "rddl": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
-}
-"""Sections of the report of every kind; CartPole has one action and one target, so that there is no network to show."""
-
-
-def train_cart_pole(folder):
-    runs.train("CartPole-v1", Config(total_timesteps=240, **SMALL), folder / "cart", progress_bar=False)
-    return [folder / "cart"]
+SECTIONS = ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"]
 
 
 def train_queues(folder):
@@ -49,33 +38,23 @@ def train_seeds(folder):
     return [folder]
 
 
-def train_rddl(folder):
-    config = Config(total_timesteps=24 * 20, bounded="clip", **SMALL)
-    with pytest.warns(fx.structure.StructureWarning, match="all actors read the full observation"):
-        runs.train("rddl:HVAC_ippc2023/1", config, folder / "rddl", progress_bar=False)
-    return [folder / "rddl"]
+TRAIN = {"queues": train_queues, "seeds": train_seeds}
 
 
-TRAIN = {
-    "CartPole": train_cart_pole,
-    "queues": train_queues,
-    "seeds": train_seeds,
-    "rddl": train_rddl,
-}
-KINDS = [pytest.param(kind, marks=pytest.mark.rddl) if kind == "rddl" else kind for kind in TRAIN]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def opened(request, browser, tmp_path_factory):
-    """A report of one kind, open in a browser."""
-    if request.param == "rddl":
-        pytest.importorskip("pyRDDLGym")
-    folder = tmp_path_factory.mktemp(request.param)
-    out = fx.report(TRAIN[request.param](folder), folder / "report.html")
+def open_page(browser, out):
     page = browser.new_page(viewport={"width": 1000, "height": 800}, accept_downloads=True)
     problems = watched(page)
     page.goto(out.as_uri())
     page.wait_for_selector("html[data-ready=yes]")
+    return page, problems
+
+
+@pytest.fixture(scope="module", params=TRAIN)
+def opened(request, browser, tmp_path_factory):
+    """A report of one kind, open in a browser."""
+    folder = tmp_path_factory.mktemp(request.param)
+    out = fx.report(TRAIN[request.param](folder), folder / "report.html")
+    page, problems = open_page(browser, out)
     yield SimpleNamespace(kind=request.param, page=page, problems=problems, out=out)
     assert problems == []
     page.close()
@@ -83,15 +62,13 @@ def opened(request, browser, tmp_path_factory):
 
 def test_every_section_renders_and_charts_are_not_empty(opened):
     page = opened.page
-    assert page.locator("main > section").evaluate_all("all => all.map(each => each.id)") == EXPECTED[opened.kind]
+    assert page.locator("main > section").evaluate_all("all => all.map(each => each.id)") == SECTIONS
     for stage in page.locator(".chart-stage").all():
         assert int(stage.get_attribute("data-points")) > 0
         stage.scroll_into_view_if_needed()
         assert colours(stage, "canvas") > 5
     assert opened.out.stat().st_size < 2_000_000
     assert len(page.locator("#verdict .verdict p").first.inner_text().split()) > 20
-    if opened.kind == "rddl":
-        assert "all actors read the full observation" in page.locator("#verdict .warning").inner_text()
 
 
 def test_hovering_and_keys_read_values(opened):
@@ -108,13 +85,13 @@ def test_hovering_and_keys_read_values(opened):
     assert readout.inner_text() != at_mouse
 
 
-def test_series_and_axes_are_switched(opened):
+def test_series_axes_and_tables_of_charts_respond(opened):
     page = opened.page
     chart = page.locator(".chart").first
     stage = chart.locator(".chart-stage")
     boxes = chart.locator(".chart-series ul input")
+    before = int(stage.get_attribute("data-points"))
     if boxes.count():
-        before = int(stage.get_attribute("data-points"))
         shown = chart.locator(".chart-readout").inner_text()
         boxes.first.uncheck()
         assert chart.locator(".chart-readout").inner_text() != shown
@@ -128,18 +105,13 @@ def test_series_and_axes_are_switched(opened):
     if opened.kind == "seeds":
         chart.locator(".chart-single").check()
         assert int(stage.get_attribute("data-points")) > 5 * before / 4
-
-
-def test_a_table_has_the_values_of_a_chart(opened):
-    details = opened.page.locator(".chart details").first
+    details = chart.locator("details").first
     details.locator("summary").click()
     details.locator("tbody tr").nth(1).wait_for()
 
 
 def test_edges_are_shown_for_actions_and_targets(opened):
     page = opened.page
-    if "network" not in EXPECTED[opened.kind]:
-        return
     info = page.locator(".network-info")
     page.locator(".network-graph").click()
     page.locator(".network-svg .node-i").first.hover()
@@ -179,7 +151,7 @@ def test_the_data_can_be_downloaded(opened, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_hard_to_use(opened, scheme):
+def test_report_has_no_accessibility_violations(opened, scheme):
     """axe-core finds no serious violation, also with everything opened."""
     opened.page.emulate_media(color_scheme=scheme)
     opened.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
@@ -196,8 +168,8 @@ def test_a_phone_does_not_scroll_sideways(opened):
 HOSTILE = "</script><img src=x onerror=hacked()>\u202e{{7*7}}\"'><svg onload=hacked()>"
 
 
-def test_names_of_strangers_stay_text(browser, tmp_path):
-    """In the folder's name, settings, metrics, warnings, versions, claims and labels of a network."""
+def test_names_from_files_are_never_html(browser, tmp_path):
+    """In the folder's name, settings, metrics, warnings, versions and labels of a network."""
     labels = [f"{HOSTILE}{k}" for k in range(3)]
     folder = tmp_path / HOSTILE.replace("/", "")[:100]
     network = fx.InfluenceNetwork.identity(3).relabel(labels, [f"{label}t" for label in labels])
@@ -207,14 +179,7 @@ def test_names_of_strangers_stay_text(browser, tmp_path):
     (run / "warnings.jsonl").write_text(json.dumps({"message": HOSTILE}) + "\n")
     (run / "made_with.json").write_text(json.dumps({HOSTILE: HOSTILE}))
     other = write_run(tmp_path / "other", problem=HOSTILE, updates=5)
-    experiment = tmp_path / "experiment"
-    experiment.mkdir()
-    claim = dict.fromkeys(("claim", "where", "paper", "ours", "verdict", "note", "command"), HOSTILE)
-    (experiment / "config.json").write_text(json.dumps({"experiment": HOSTILE, "settings": {HOSTILE: HOSTILE}}))
-    (experiment / "summary.json").write_text(json.dumps({"claims": [claim]}))
-    quoted = HOSTILE.replace('"', '""')
-    (experiment / "data.csv").write_text(f'"{quoted}",step,gap\n"{quoted}",1,2\nb,2,3\nb,3,3\n')
-    out = fx.report([run, other, experiment], tmp_path / "report.html", play=False)
+    out = fx.report([run, other], tmp_path / "report.html", play=False)
     page = browser.new_page()
     problems = watched(page)
     page.add_init_script("window.hacked = () => { window.wasHacked = true }")
@@ -259,4 +224,31 @@ def test_a_hundred_runs_of_ten_thousand_updates_open_in_three_seconds(browser, t
     assert min(seconds) < 3
     assert page.locator("#curves .chart-series ul input").count() == 5
     assert problems == []
+    page.close()
+
+
+def test_a_page_loads_itself_again_while_training_runs_and_keeps_its_place(browser, tmp_path, monkeypatch):
+    run, out = write_run(tmp_path / "run"), tmp_path / "report.html"
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:5]))
+
+    def read(seconds):
+        page, problems = open_page(browser, out)
+        page.locator(".chart-axes input").nth(1).check()
+        page.locator("#reproduce details").first.evaluate("node => { node.open = true }")
+        page.evaluate("window.scrollTo(0, 300); window.before = true")
+        page.wait_for_function("() => window.before === undefined && window.scrollY === 300", timeout=20_000)
+        assert page.locator(".chart-axes input").nth(1).is_checked()
+        assert page.locator("#reproduce details").first.evaluate("node => node.open")
+        assert problems == []
+        page.close()
+        (run / "metrics.jsonl").write_text("".join(lines))
+
+    monkeypatch.setattr("factorax.runs.report.writing._PAUSE", 0.5)
+    monkeypatch.setattr("factorax.runs.report.writing.time.sleep", read)
+    fx.report(run, out, play=False, watch=True)
+    page, _ = open_page(browser, out)
+    page.evaluate("window.before = true")
+    page.wait_for_timeout(1500)
+    assert page.evaluate("window.before")
     page.close()

@@ -50,12 +50,6 @@ def test_without_terms_and_without_a_checkpoint_the_section_says_what_k_drops(tm
     assert not credit_section("group", run, spec_of(run), {})["drops"]
 
 
-def test_terms_of_another_size_are_not_shown(tmp_path):
-    (run,) = read_sources([write_run(tmp_path / "run")])
-    measured = {f"variance/{name}": np.ones(7) for name in TERMS}
-    assert "terms" not in credit_section("group", run, spec_of(run), measured)
-
-
 @pytest.mark.slow
 def test_a_rollout_of_the_last_checkpoint_is_measured_and_the_folder_stays_as_it_was(tmp_path):
     runs.train("contextual-bandit:3", Config(total_timesteps=48, **SMALL), tmp_path / "run", progress_bar=False)

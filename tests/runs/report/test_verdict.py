@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
+from factorax import plugins
 from factorax.runs.report.collection import grouped
 from factorax.runs.report.sources import read_sources
 from factorax.runs.report.verdict import run_verdicts
-from factorax.runs.statistics import iqm
+from factorax.runs.statistics import Interval, iqm, short_number
 
 
 def verdicts(folder, **options):
@@ -36,24 +37,49 @@ def test_seeds_give_an_interquartile_mean_and_the_untrained_policy_is_the_baseli
     reached = str(iqm(finals(4, 0.0))).replace("-", "−")
     assert first.startswith("Factored PPO on chain:3, trained with 4 seeds for 320 steps each, reached ")
     assert reached in first
-    assert "(interquartile mean of 4 seeds, 95 % interval)" in first
+    assert "interquartile mean of 4 seeds, 95 % interval" in first
     assert "of the untrained policy in its first updates" in first
     assert second.startswith("Splitting the gain into the parts of K")
     assert any("--estimator vanilla" in command for command in verdict.commands)
     assert any("--network complete" in command for command in verdict.commands)
 
 
-def test_one_seed_has_the_interval_of_its_episodes_or_of_its_last_updates(tmp_path):
-    run = write_run(tmp_path / "run")
-    (verdict,) = verdicts(tmp_path).values()
-    assert "one seed, 95 % interval over the last tenth of its updates" in verdict.sentences[0]
-    score = {"timesteps": 320, "return": 2.0, "episodes": [1.0, 2.0, 3.0], "sampled": 1.0}
+def evaluate(run, *episodes):
+    score = {"timesteps": 320, "return": np.mean(episodes), "episodes": episodes, "sampled": 1.0}
     (run / "evaluation.json").write_text(json.dumps(score))
+
+
+def test_one_seed_has_neither_an_interval_nor_a_share_of_k(tmp_path):
+    for name, options in {"f": {}, "c": {"network": "complete"}, "v": {"estimator": "vanilla"}}.items():
+        write_run(tmp_path / name, **options)
     (verdict,) = verdicts(tmp_path).values()
-    assert (
-        "reached 2 [−0.484, 4.48] per episode (3 episodes of the final policy, 95 % interval; one seed)"
-        in (verdict.sentences[0])
-    )
+    assert "[" not in " ".join(verdict.sentences)
+    assert "gain" not in verdict.sentences[1]
+    assert "does not tell what K adds" in verdict.sentences[1]
+
+
+def test_evaluations_are_compared_with_evaluations_and_training_with_training(tmp_path):
+    """The most probable actions reach more than exploration does: one must not be set against the other."""
+    factored, vanilla = write_run(tmp_path / "f"), write_run(tmp_path / "v", estimator="vanilla", level=-3.0)
+    training = finals(1, 0.0)[0], finals(1, -3.0)[0]
+    evaluate(factored, 11.0, 13.0)
+    (verdict,) = verdicts(tmp_path).values()
+    assert "over the last tenth of its training" in verdict.sentences[0]
+    against = verdict.sentences[0].replace("−", "-")
+    assert f"reached {short_number(training[0])} per episode" in against
+    assert f"against {short_number(training[1])} of vanilla PPO" in against
+    evaluate(vanilla, 7.0, 7.0)
+    (verdict,) = verdicts(tmp_path).values()
+    assert "reached 12 per episode (in the evaluation of its final policy" in verdict.sentences[0]
+    assert "against 7 of vanilla PPO" in verdict.sentences[0]
+
+
+def test_the_untrained_policy_is_compared_with_training(tmp_path):
+    evaluate(write_run(tmp_path / "run"), 1.0, 2.0, 3.0)
+    (verdict,) = verdicts(tmp_path).values()
+    assert f"reached {short_number(finals(1, 0.0)[0])} per episode" in verdict.sentences[0].replace("−", "-")
+    assert "of the untrained policy in its first updates" in verdict.sentences[0]
+    assert "in its evaluation, the final policy reached 2." in verdict.sentences[0]
 
 
 def test_the_gain_is_split_between_clipping_and_k(tmp_path):
@@ -72,43 +98,15 @@ def test_the_gain_is_split_between_clipping_and_k(tmp_path):
     assert verdict.commands == ()
 
 
-def test_two_seeds_are_called_few(tmp_path):
-    for name, options in {"f": {}, "c": {"network": "complete"}, "v": {"estimator": "vanilla"}}.items():
-        write_seeds(tmp_path / name, seeds=2, **options)
-    (verdict,) = verdicts(tmp_path).values()
-    assert verdict.sentences[1].endswith("With fewer than 3 seeds the intervals are unreliable.")
-
-
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        ({"network": "complete"}, "compared with a complete K; the total gain requires runs of vanilla PPO."),
-        ({"estimator": "vanilla"}, "requires runs with a complete K."),
-        (
-            {"estimator": "vanilla", "gamma": 0.5},
-            "the runs of vanilla PPO, because their settings differ",
-        ),
-    ],
-)
-def test_what_the_runs_cannot_tell_is_said(tmp_path, other, said):
-    write_seeds(tmp_path / "factored")
-    write_seeds(tmp_path / "other", **other)
-    (verdict,) = verdicts(tmp_path).values()
-    assert said in verdict.sentences[1]
-
-
-def test_vanilla_and_complete_runs_alone_have_verdicts_too(tmp_path):
-    write_run(tmp_path / "vanilla", estimator="vanilla")
-    (verdict,) = verdicts(tmp_path).values()
-    assert verdict.sentences[0].startswith("Vanilla PPO on chain:3")
-    assert "no influence network" in verdict.sentences[1]
-    write_run(tmp_path / "complete", network="complete")
-    second = [verdict.sentences[1] for verdict in verdicts(tmp_path).values()]
-    assert any("Its K has every edge" in sentence for sentence in second)
-
-
-def test_a_run_without_an_end_of_an_episode_says_so(tmp_path):
-    rows = [{"time/total_timesteps": 16, "time/iterations": 1, "rollout/episodes": 0}]
-    write_run(tmp_path / "run", metrics=rows)
-    (verdict,) = verdicts(tmp_path).values()
-    assert verdict.sentences == ("Factored PPO on chain:3: no episode has ended yet.",)
+def test_a_controller_is_the_baseline_of_evaluations_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(plugins, "_FAMILIES", dict(plugins.families()))
+    plugins.register("shops", "factorax.problems.families:chain", controllers=("greedy",))
+    run = write_run(tmp_path / "run", problem="shops:3")
+    baselines = {"shops:3": Interval(-5.0, -6.0, -4.0)}
+    (verdict,) = verdicts(tmp_path, baselines=baselines).values()
+    assert "against −5" not in verdict.sentences[0]
+    assert "only an evaluation can be compared" in verdict.sentences[0]
+    evaluate(run, -3.0, -5.0)
+    (verdict,) = verdicts(tmp_path, baselines=baselines).values()
+    assert "reached −4 per episode" in verdict.sentences[0]
+    assert "against −5 [−6, −4] of the controller greedy (10 episodes)" in verdict.sentences[0]

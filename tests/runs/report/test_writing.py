@@ -1,5 +1,6 @@
 """`fx.report`: a whole file or none."""
 
+import time
 import webbrowser
 
 import pytest
@@ -20,23 +21,6 @@ def test_one_folder_or_a_list_of_them_becomes_a_file(tmp_path, monkeypatch):
     assert fx.report([str(run)], str(tmp_path / "b.html"), play=False).exists()
 
 
-def test_bad_arguments_are_named_and_nothing_is_written(tmp_path):
-    run = write_run(tmp_path / "run")
-    with pytest.raises(ValueError, match=r"out: got 'a.txt', want a name that ends in .html"):
-        fx.report(run, tmp_path / "a.txt")
-    with pytest.raises(FileNotFoundError, match="out: no folder"):
-        fx.report(run, tmp_path / "none" / "a.html")
-    with pytest.raises(FileNotFoundError, match="what: no "):
-        fx.report(tmp_path / "missing", tmp_path / "a.html")
-    with pytest.raises((TypeError, ValueError), match="play: got 'no'"):
-        fx.report(run, tmp_path / "a.html", play="no")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="tell: got 3"):
-        fx.report(run, tmp_path / "a.html", tell=3)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(TypeError, match="what: got 3"):
-        fx.report(3, tmp_path / "a.html")  # pyright: ignore[reportArgumentType]
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
 def test_an_earlier_report_stays_if_a_new_one_fails(tmp_path):
     run = write_run(tmp_path / "run")
     out = fx.report(run, tmp_path / "a.html", play=False)
@@ -45,3 +29,41 @@ def test_an_earlier_report_stays_if_a_new_one_fails(tmp_path):
     with pytest.raises(ValueError, match=r"damaged|delimiter|Expecting"):
         fx.report(run, out, play=False)
     assert out.read_bytes() == before
+
+
+def test_a_watched_report_is_written_until_training_ends(tmp_path, monkeypatch):
+    """Its page loads itself again while training runs; the last one does not."""
+    run, out = write_run(tmp_path / "run"), tmp_path / "a.html"
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:5]))
+    pages, pauses = [], []
+
+    def train(seconds):
+        pages.append(out.read_text())
+        pauses.append(seconds)
+        (run / "metrics.jsonl").write_text("".join(lines[: 5 + 8 * len(pauses)]))
+        if len(pauses) == 1:
+            (run / "config.json").rename(run / "kept")  # cannot be read: the page stays as it is
+        elif len(pauses) == 2:
+            (run / "kept").rename(run / "config.json")
+
+    monkeypatch.setattr(time, "sleep", train)
+    fx.report(run, out, play=False, watch=True)
+    assert len(pages) == 2
+    assert pages[0] == pages[1]
+    assert "80 of 320 steps" in pages[0]
+    assert '"refresh":5' in pages[0]
+    assert '"refresh":0' in out.read_text()
+    assert "of 320 steps" not in out.read_text()
+
+
+def test_an_interrupt_ends_watching_with_a_page_that_stays(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run")
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:5]))
+
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupt)
+    assert '"refresh":0' in fx.report(run, tmp_path / "a.html", watch=True).read_text()

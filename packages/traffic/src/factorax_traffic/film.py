@@ -14,7 +14,7 @@ from matplotlib.collections import LineCollection
 from factorax._checks import Count, Seed, check_each, checked, did_you_mean, listed, path_of
 from factorax.learning.factored_ppo import FactoredPPO
 from factorax.problems.registry import find_problem
-from factorax.runs.folder import load, read_config
+from factorax.runs.folder import read_config
 
 from . import LaneSimulator, Traffic
 from .animation import (
@@ -167,7 +167,7 @@ def _open(
             raise FileNotFoundError(
                 f"what: got {name!r}, want the folder of a run or one of {', '.join(CONTROLLERS)}{hint}"
             )
-        models[name] = load(Path(name), trusted=trusted)
+        models[name] = FactoredPPO.load(Path(name), trusted=trusted)
         problem = read_config(Path(name))["problem"]
         if not problem.startswith(("traffic:", "sumo:")):
             raise ValueError(

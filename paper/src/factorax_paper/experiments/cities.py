@@ -16,9 +16,9 @@ import rich.table
 from factorax_traffic.city.controllers import Named
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
 from factorax.runs.statistics import normal_mean
 
+from ..harness import plots
 from ..harness.city_parts import GRIDLOCK, CityRun, check_installed, controllers_part, training_part
 from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment

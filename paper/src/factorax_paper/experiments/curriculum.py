@@ -12,10 +12,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
 from factorax.runs.statistics import Interval, iqm, iqm_difference
 
-from ..harness import trainings
+from ..harness import plots, trainings
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays

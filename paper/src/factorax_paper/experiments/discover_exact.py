@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 
 from factorax.discovery import intervene
 from factorax.problems import Problem, Step, chain
-from factorax.runs import plots
 from factorax.structure import InfluenceNetwork, gallery
 
+from ..harness import plots
 from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part, Progress

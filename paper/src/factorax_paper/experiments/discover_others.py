@@ -17,9 +17,9 @@ from matplotlib.patches import Patch
 
 from factorax.discovery import intervene
 from factorax.integrations import rddl
-from factorax.runs import plots
 
 from .. import ev2gym
+from ..harness import plots
 from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part, Progress

@@ -12,13 +12,14 @@ from scipy import special
 
 from factorax.discovery import Batch, collect, dependence_test, gated_critic, score_test
 from factorax.problems import draw_centre, search_bandit
-from factorax.runs import plots
-from factorax.runs.statistics import Interval, binomial_share
+from factorax.runs.statistics import Interval
 
+from ..harness import plots
 from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part, Progress
 from ..harness.predictive import THRESHOLDS, predictive
+from ..harness.statistics import binomial_share
 from ..harness.table import Table, from_rows, where
 
 METHODS = ("score", "dependence", "predictive, low", "predictive, high", "gated")

@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from scipy.special import expit
 
 from factorax._credit import credit
-from factorax.runs import plots
 from factorax.structure import patterns
 
+from ..harness import plots
 from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part, Progress

@@ -15,10 +15,9 @@ from matplotlib.figure import Figure
 
 from factorax.discovery import discover
 from factorax.problems.registry import find_problem
-from factorax.runs import plots
 from factorax.runs.statistics import Interval, iqm
 
-from ..harness import trainings
+from ..harness import plots, trainings
 from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part, Progress

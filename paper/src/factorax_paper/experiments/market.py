@@ -18,10 +18,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from factorax.problems import find_problem
-from factorax.runs import plots
 from factorax.runs.statistics import Interval, iqm, iqm_difference
 
-from ..harness import trainings
+from ..harness import plots, trainings
 from ..harness.claims import OURS, Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.market_runs import EPISODES, MarketRuns

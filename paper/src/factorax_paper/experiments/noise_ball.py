@@ -22,9 +22,9 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from factorax.problems import search_bandit
-from factorax.runs import plots
 from factorax.runs.statistics import Interval, normal_mean
 
+from ..harness import plots
 from ..harness.bandit_engine import RATE, BanditLearner, BanditMethod
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment

@@ -17,20 +17,14 @@ from matplotlib.figure import Figure
 
 from factorax._files import read_json, write_json
 from factorax.problems import find_problem
-from factorax.runs import plots
-from factorax.runs.statistics import (
-    Interval,
-    aggregate_improvement,
-    aggregate_iqm,
-    iqm,
-    iqm_difference,
-    performance_profile,
-)
+from factorax.runs.statistics import Interval, iqm, iqm_difference
 
+from ..harness import plots
 from ..harness.claims import OURS, Claim
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part
 from ..harness.side_by_side import Grid
+from ..harness.statistics import aggregate_improvement, aggregate_iqm, performance_profile
 from ..harness.table import Table, read_csv, where, write_csv
 from ..harness.trainings import process
 

@@ -6,15 +6,15 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
-from factorax.runs.statistics import Interval, gamma_mean
+from factorax.runs.statistics import Interval
 
-from ..harness import curves
+from ..harness import curves, plots
 from ..harness.bandit_engine import AS_PRINTED, METHODS, BanditMethod
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays
 from ..harness.search_claims import DIVERGENCE, SCALE, chosen, settled
+from ..harness.statistics import gamma_mean
 from ..harness.sweep import Job, Search, sweeps
 from ..harness.table import Table, from_rows, where
 

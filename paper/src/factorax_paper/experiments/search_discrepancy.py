@@ -8,9 +8,7 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
-
-from ..harness import grids
+from ..harness import grids, plots
 from ..harness.bandit_engine import BanditMethod
 from ..harness.claims import Claim, Verdict
 from ..harness.experiment import Experiment

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
 from factorax.runs.statistics import Interval
 
-from ..harness import grids
+from ..harness import grids, plots
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays

@@ -5,9 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
-
-from ..harness import grids
+from ..harness import grids, plots
 from ..harness.ball import radius
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment

@@ -17,11 +17,10 @@ from matplotlib.figure import Figure
 from factorax._credit import credit
 from factorax._files import write_whole
 from factorax.problems import search_bandit
-from factorax.runs import plots
 from factorax.runs.statistics import Interval
 from factorax.structure import InfluenceNetwork
 
-from ..harness import grids
+from ..harness import grids, plots
 from ..harness.ball import MEAN
 from ..harness.bandit_engine import DIVERGED, BanditMethod
 from ..harness.claims import Claim, verdict

@@ -14,15 +14,16 @@ from rich.table import Table as RichTable
 
 from factorax.gradients import running_value, substituted_baseline
 from factorax.problems import draw_centre, search_bandit
-from factorax.runs import plots
-from factorax.runs.statistics import Interval, gamma_mean, normal_mean
+from factorax.runs.statistics import Interval, normal_mean
 
+from ..harness import plots
 from ..harness.bandit_engine import METHODS, BanditLearner
 from ..harness.claims import Claim, Verdict, above, verdict
 from ..harness.experiment import Experiment
 from ..harness.noise import gaussian_pair
 from ..harness.parts import Arrays, Part, Progress
 from ..harness.search_claims import chosen, settled
+from ..harness.statistics import gamma_mean
 from ..harness.table import Table, from_rows, where
 
 PAPER = {"VPG": 10534, "VPG b(s)": 9885, "VPG b(s,a)": 80, "FPG": 9950, "FPG b(s)": 9670}

@@ -11,10 +11,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
 from factorax.runs.statistics import Interval
 
-from ..harness import traffic_study, trainings
+from ..harness import plots, traffic_study, trainings
 from ..harness.claims import Claim, verdict
 from ..harness.table import Table
 from ..harness.traffic_study import CHOSEN_BY, Method, Settings

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
 from factorax.runs.folder import read_metrics
 
-from ..harness import trainings
+from ..harness import plots, trainings
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays

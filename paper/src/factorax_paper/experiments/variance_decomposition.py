@@ -17,9 +17,9 @@ from scipy import special, stats
 
 from factorax.gradients import variance_report
 from factorax.problems import Bandit, draw_centre, relu_bandit, search_bandit
-from factorax.runs import plots
 from factorax.runs.statistics import normal_mean
 
+from ..harness import plots
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part, Progress

@@ -15,10 +15,10 @@ from scipy import sparse, stats
 
 from factorax._credit import credit
 from factorax.problems import draw_centre
-from factorax.runs import plots
 from factorax.runs.statistics import normal_mean
 from factorax.structure import InfluenceNetwork
 
+from ..harness import plots
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part, Progress

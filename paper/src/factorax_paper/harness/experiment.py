@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from rich.console import Console
 
-from factorax._files import read_json, write_json, write_whole
+from factorax._files import read_json, remove_leftovers, write_json, write_whole
 from factorax.runs.provenance import versions
 
 from .claims import Claim
@@ -176,11 +176,13 @@ def _claim_folder(out: Path, request: dict[str, Any]) -> None:
     if out.exists() and not out.is_dir():
         raise FileExistsError(f"out: {str(out)!r} is a file; want a folder")
     if not config.exists():
-        if out.exists() and any(out.iterdir()):
+        # A process that was killed while it wrote its first file has left a temporary one.
+        if out.exists() and not all(path.name.startswith(f".{config.name}.") for path in out.iterdir()):
             raise FileExistsError(
                 f"out: {str(out)!r} contains files that do not belong to an experiment; want another folder"
             )
         out.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(out, config.name)
         write_json(config, {"format": FORMAT} | request | {"made_with": versions()})
         return
     stored = _read_config(out)

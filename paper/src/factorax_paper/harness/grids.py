@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
-from factorax.runs.statistics import Interval, gamma_mean
+from factorax.runs.statistics import Interval
 
+from . import plots
 from .bandit_engine import BanditMethod
 from .parts import Arrays
+from .statistics import gamma_mean
 from .sweep import Job, Search
 from .table import Table, from_rows, where
 

@@ -14,8 +14,9 @@ import numpy as np
 from factorax_traffic.controller_scores import controller_returns
 from factorax_traffic.families import in_sumo
 
+from factorax.learning import FactoredPPO
 from factorax.problems.registry import find_problem
-from factorax.runs.folder import load, read_config
+from factorax.runs.folder import read_config
 
 from .parts import Arrays, Part, Progress
 from .table import Table
@@ -90,7 +91,7 @@ def returns_in_sumo(player: str, episodes: int) -> list[float]:
     if " " in player and not Path(player).exists():
         controller, problem = player.split(" ")
         return controller_returns(controller, problem, episodes=episodes, sumo=True).tolist()
-    model = load(Path(player)).on(find_problem(in_sumo(read_config(Path(player))["problem"])))
+    model = FactoredPPO.load(Path(player)).on(find_problem(in_sumo(read_config(Path(player))["problem"])))
     try:
         return model.evaluate(episodes)["episodes"].tolist()
     finally:

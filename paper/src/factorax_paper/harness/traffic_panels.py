@@ -6,10 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from factorax.runs import plots
 from factorax.runs.statistics import Interval
 
-from . import trainings
+from . import plots, trainings
 from .table import Table, where
 
 

@@ -20,10 +20,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from factorax.learning.presets import read_preset
-from factorax.runs import plots
 from factorax.runs.statistics import Interval, iqm
 
-from . import sumo_scores, trainings
+from . import plots, sumo_scores, trainings
 from .claims import Claim
 from .experiment import Experiment
 from .parts import Arrays, Part, Progress

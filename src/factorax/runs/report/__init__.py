@@ -1,8 +1,7 @@
-"""HTML reports of runs, groups of seeds, methods, experiments and discoveries."""
+"""HTML reports of runs, groups of seeds, methods and discoveries."""
 
 from ..._lazy import lazy_imports
 
 with lazy_imports(__name__):
     from .collection import collect as collect
-    from .live import LiveReport as LiveReport
     from .writing import report as report

@@ -13,7 +13,6 @@ from ...observations import ObservationSpace
 from ...plugins import family_of, imported
 from ...rollouts.factory import environments_for
 from ...spec import Spec, opened
-from ..folder import load
 from .curves import numbers
 from .sources import RunSource
 
@@ -63,7 +62,7 @@ def _episode_or_note(
 ) -> dict[str, Any] | None:
     try:
         with warnings.catch_warnings(action="ignore"):
-            model = load(run.path, trusted=trusted)
+            model = FactoredPPO.load(run.path, trusted=trusted)
             try:
                 return {"kind": "episode", "name": name} | episode(model)
             finally:

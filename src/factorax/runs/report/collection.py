@@ -1,27 +1,26 @@
 """Collection of all data of a report as plain texts, numbers, lists and dictionaries."""
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...plugins import reference_controller
 from ...spec import Spec
 from ...structure.labels import counted, printable, some
-from ..compare import name_groups
+from ..compare import name_groups, short_name
 from ..gain import role_of
 from ..statistics import Interval
 from . import networks
 from .acting import acting_section
-from .curves import group_curves
-from .experiments import discovery_verdict, experiment_section, experiment_verdict
+from .curves import QUARTILES, TARGETS, RunCurves, group_curves, interpolated, numbers
 from .reproduction import reproduction_section
-from .sources import DiscoverySource, ExperimentSource, RunSource, Source, read_sources
-from .targets import targets_section
+from .sources import DiscoverySource, RunSource, Source, read_sources
 from .variance import credit_section, measured_terms
-from .verdict import RunGroup, run_verdicts
+from .verdict import RunGroup, discovery_verdict, run_verdicts
 
 AXES = {"steps": "steps of all environments", "episodes": "episodes", "seconds": "seconds of training"}
 _MOST_GROUPS = 6
@@ -32,19 +31,7 @@ _MOST_NETWORKS = 12
 _MOST_LINES = {"actions": 3, "targets": 8, "observations": 8}
 """Maximum number of series of an episode drawn as lines; more are drawn as a heat map."""
 _MOST_MEASURED = 3
-
-
-@dataclass
-class Played:
-    """Results of running policies and controllers; a live view keeps them between updates."""
-
-    number: int = 0
-    terms: dict[Path, dict[str, Any]] = field(default_factory=dict)
-    """The variance decomposition of each run."""
-    baselines: dict[str, Interval] = field(default_factory=dict)
-    """The return of the reference controller, by problem."""
-    acting: list[dict[str, Any]] = field(default_factory=list)
-    """Films and episodes."""
+_MOST_TARGETS = 60
 
 
 def collect(
@@ -52,25 +39,21 @@ def collect(
     *,
     trusted: str | None = None,
     play: bool = True,
-    played: Played | None = None,
     relative_to: Path | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Return the data of a report.
 
-    - `what`: folders of runs and experiments, and files of discoveries.
+    - `what`: folders of runs, and files of discoveries.
     - `trusted`: the name of a problem that refers to code or files and may be loaded.
     - `play`: whether to run policies, for films, episodes, baselines and the variance decomposition.
-    - `played`: earlier results, which are reused; new results are added if `play` is true.
     - `relative_to`: the folder of the report, for links to checkpoints; None for no links.
     - `tell`: called with a description of each slow step before it starts.
     """
-    played = Played() if played is None else played
     sources = read_sources(what)
     runs = [source for source in sources if isinstance(source, RunSource)]
-    experiments = [source for source in sources if isinstance(source, ExperimentSource)]
     discoveries = [source for source in sources if isinstance(source, DiscoverySource)]
-    notes = [f"{source.path.name}: {note}" for source in [*runs, *experiments] for note in source.notes]
+    notes = [f"{source.path.name}: {note}" for source in runs for note in source.notes]
     groups = grouped(runs)
     notes += _incomparable(groups)
     charts: dict[str, Any] = {}
@@ -81,40 +64,37 @@ def collect(
     views = _networks(firsts, discoveries)
     if play and groups:
         tell("scoring baselines")
-    verdicts = run_verdicts(groups, play=play, baselines=played.baselines, notes=notes)
+    baselines: dict[str, Interval] = {}
+    verdicts = run_verdicts(groups, play=play, baselines=baselines, notes=notes)
     if len(verdicts) > _MOST_VERDICTS:
         notes.append(f"verdicts are given only for the first {_MOST_VERDICTS} of {len(verdicts)} groups of runs")
         del verdicts[_MOST_VERDICTS:]
-    verdicts += [experiment_verdict(source) for source in experiments] + [*map(discovery_verdict, discoveries)]
-    curves = _curve_charts(groups, played.baselines, charts)
+    verdicts += map(discovery_verdict, discoveries)
+    curves = _curve_charts(groups, baselines, charts)
     credit = []
     for k, (group, spec) in enumerate(firsts[:_MOST_GROUPS]):
         run = next((each for each in group.runs if each.curves is not None and each.curves.updates), None)
         if run is not None:
-            measure = play and k < _MOST_MEASURED
-            if measure:
+            terms = {}
+            if play and k < _MOST_MEASURED:
                 tell(f"measuring the gradients of {group.name}")
-            if measure and run.path not in played.terms:
-                played.terms[run.path] = measured_terms(run, spec, trusted, notes)
-            section = credit_section(group.name, run, spec, played.terms.get(run.path, {}))
+                terms = measured_terms(run, spec, trusted, notes)
+            section = credit_section(group.name, run, spec, terms)
             credit += _credit_charts(section, charts)
     targets = _target_charts(groups, specs, charts)
+    acting: list[dict[str, Any]] = []
     if play and firsts:
         tell("playing episodes")
         policies = [(group.name, group.runs[0], spec) for group, spec in firsts]
-        played.acting = acting_section(policies, trusted=trusted, notes=notes)
-    acting = copy.deepcopy(played.acting)  # building charts removes their data from it
+        acting = acting_section(policies, trusted=trusted, notes=notes)
     films = _acting_charts(acting, charts)
-    tables = [experiment_section(source) for source in experiments]
-    for section in tables:
-        if section["chart"] is not None:
-            section["chart"] = _add(charts, "curves", section["chart"] | {"title": section["name"]})
     if len(groups) > _MOST_GROUPS:
         notes.append(f"details are shown only for the first {_MOST_GROUPS} of {len(groups)} groups of runs")
     return sanitised(
         {
             "title": _title(sources, groups),
-            "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "is_training": any(not run.is_finished for run in runs),
             "notes": list(dict.fromkeys(notes)),
             "verdicts": [vars(verdict) for verdict in verdicts],
             "warnings": _warnings(runs, views),
@@ -124,7 +104,6 @@ def collect(
             "targets": targets,
             "acting": acting,
             "films": films,
-            "experiments": tables,
             "reproduce": [reproduction_section(group, relative_to=relative_to) for group in groups[:_MOST_GROUPS]],
             "charts": charts,
         }
@@ -140,7 +119,7 @@ def grouped(runs: Sequence[RunSource]) -> list[RunGroup]:
     for problem, each in by_problem.items():
         members, settings = name_groups([run.config for run in each])
         for name, indices in members.items():
-            label = name if len(by_problem) == 1 or len(members) == 1 else f"{problem}: {name}"
+            label = name if len(by_problem) == 1 or len(members) == 1 else f"{short_name(problem)}: {name}"
             mine = sorted((each[i] for i in indices), key=lambda run: run.seed)
             curves = group_curves(label, [run.curves for run in mine if run.curves is not None])
             groups.append(RunGroup(label, tuple(mine), settings[indices[0]], curves))
@@ -244,8 +223,8 @@ def _curve_charts(
                 level = [float(f"{baselines[problem].mean:.6g}")] * len(longest["y"])
                 name = f"controller {reference_controller(problem)}"
                 series.append({"name": name, "x": longest["x"], "y": level, "dashed": True})
-            chart = {"title": problem, "axes": AXES, "y": "episode return", "series": series}
-            drawn.append({"name": problem, "chart": _add(charts, "curves", chart), "groups": len(series)})
+            chart = {"title": short_name(problem), "axes": AXES, "y": "episode return", "series": series}
+            drawn.append({"name": short_name(problem), "chart": _add(charts, "curves", chart), "groups": len(series)})
     return drawn
 
 
@@ -293,6 +272,55 @@ def _target_charts(
     return sections
 
 
+def targets_section(
+    name: str, runs: list[RunCurves], labels: tuple[str, ...] | None, weights: np.ndarray | None
+) -> dict[str, Any] | None:
+    """Return the targets averaged over the runs of a group; None if there is one target or none was logged.
+
+    - `labels`, `weights`: names of the targets and λ; None if the problem cannot be created here.
+    """
+    tables = [(run.steps, run.vectors[TARGETS]) for run in runs if TARGETS in run.vectors]
+    tables = [(steps, table) for steps, table in tables if np.isfinite(table).any()]
+    if not tables:
+        return None
+    width = tables[0][1].shape[1]
+    tables = [(steps, table) for steps, table in tables if table.shape[1] == width]
+    steps = max((steps for steps, _ in tables), key=len)
+    steps = steps[steps <= min(each[-1] for each, _ in tables)]
+    if width < 2 or not len(steps):
+        return None
+    each = [np.stack([interpolated(steps, x, column) for column in table.T], axis=1) for x, table in tables]
+    filled = np.where(np.isfinite(each), each, 0.0).sum(axis=0)
+    mean = filled / np.maximum(np.isfinite(each).sum(axis=0), 1)
+    mean[~np.isfinite(each).any(axis=0)] = np.nan
+    is_quartiles = width == len(QUARTILES) and labels is not None and len(labels) != width
+    names = QUARTILES if is_quartiles or labels is None else labels
+    if len(names) != width:
+        names = tuple(f"target {j + 1}" for j in range(width))
+    changes = [] if is_quartiles else _target_changes(names, mean, weights)
+    section = {"name": name, "steps": numbers(steps), "changes": changes, "n_targets": len(labels or names)}
+    shown = range(width)
+    if width > _MOST_TARGETS:  # those that changed most
+        order = sorted(changes, key=lambda row: -abs(row["change"] or 0.0))[:_MOST_TARGETS]
+        shown = sorted(row["index"] for row in order)
+    section["series"] = [{"name": names[j], "y": numbers(mean[:, j], 4)} for j in shown]
+    return section
+
+
+def _target_changes(names: tuple[str, ...], mean: np.ndarray, weights: np.ndarray | None) -> list[dict[str, Any]]:
+    """Return the return of each target in the first and last tenth of training, and its effect on the objective."""
+    ended = mean[np.isfinite(mean).any(axis=1)]
+    tenth = max(1, len(ended) // 10)
+    first, last = ended[:tenth].mean(axis=0), ended[-tenth:].mean(axis=0)
+    lam = np.ones(len(names)) if weights is None or len(weights) != len(names) else weights
+    columns = (numbers(x, 4) for x in (first, last, last - first, lam, lam * (last - first)))
+    keys = ("first", "last", "change", "weight", "gain")
+    return [
+        {"index": j, "name": names[j]} | dict(zip(keys, row, strict=True))
+        for j, row in enumerate(zip(*columns, strict=True))
+    ]
+
+
 def _acting_charts(acting: Sequence[dict[str, Any]], charts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return films as a separate list, and the parts of episodes as charts."""
     films: list[dict[str, Any]] = []
@@ -313,7 +341,6 @@ def _acting_charts(acting: Sequence[dict[str, Any]], charts: dict[str, Any]) -> 
 
 
 def _title(sources: Sequence[Source], groups: Sequence[RunGroup]) -> str:
-    names = list(dict.fromkeys(group.problem for group in groups))
-    names += [str(s.config["experiment"]) for s in sources if isinstance(s, ExperimentSource)]
+    names = list(dict.fromkeys(short_name(group.problem) for group in groups))
     names = names or [source.path.name for source in sources]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

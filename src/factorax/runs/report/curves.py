@@ -1,5 +1,6 @@
 """Metrics of runs, thinned for charts, and learning curves of groups with intervals over seeds."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,15 +9,15 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from ..folder import read_metrics
+from ..folder import RETURN, STEPS, read_metrics
 from ..statistics import RESAMPLES, iqm
 
 MOST_POINTS = 240
 """Maximum number of points of a curve: about one for every two or three pixels of a chart."""
-RETURN = "rollout/ep_rew_mean"
 TARGETS = "rollout/ep_targets_mean"
 SNR = "factor/gradient_snr"
 VECTORS = (TARGETS, SNR, "target/explained_variance", "factor/explained_variance")
+_WANTED = re.compile("|".join([RETURN, "rollout/episodes$", "time/time_elapsed", "network/", "variance/", *VECTORS]))
 QUARTILES = ("smallest", "lower quartile", "median", "upper quartile", "largest")
 """Columns of a vector that is too long for the metrics, which store its quartiles instead."""
 
@@ -39,6 +40,8 @@ class RunCurves:
     """The last values of the variance decomposition, if it was logged, ``(n,)``."""
     events: tuple[dict[str, Any], ...] = ()
     """Edges that an adaptive network added or removed: steps and labels."""
+    initial: float = float("nan")
+    """Mean return in the first update in which an episode had ended: that of the untrained policy."""
     updates: int = 0
     not_finite: int = 0
     """Number of NaN or infinite values, which are left out."""
@@ -48,17 +51,11 @@ class RunCurves:
         """Mean return over the last tenth of training; NaN if no episode ended there."""
         return _mean(self.returns[-max(1, len(self.returns) // 10) :])
 
-    @property
-    def initial(self) -> float:
-        """Mean return at the first point at which an episode had ended: that of the untrained policy."""
-        ended = self.returns[np.isfinite(self.returns)]
-        return float(ended[0]) if len(ended) else float("nan")
-
 
 def read_curves(run: Path) -> RunCurves:
     """Read the metrics of a run, which may still be training; raises the same errors as `read_metrics`."""
-    rows = read_metrics(run)
-    steps = np.array([row["time/total_timesteps"] for row in rows], float)
+    rows = read_metrics(run, _WANTED.match)
+    steps = np.array([row[STEPS] for row in rows], float)
     episodes = np.cumsum([_number(row.get("rollout/episodes"), 0.0) for row in rows])
     seconds = _total_seconds([_number(row.get("time/time_elapsed")) for row in rows])
     returns = np.array([_number(row.get(RETURN)) for row in rows])
@@ -79,7 +76,7 @@ def read_curves(run: Path) -> RunCurves:
     for row in rows[-1:]:
         last = {name: _vector(value) for name, value in row.items() if name.startswith("variance/")}
     events = tuple(
-        {"step": row["time/total_timesteps"], "came": _labels(row, "came"), "went": _labels(row, "went")}
+        {"step": row[STEPS], "came": _labels(row, "came"), "went": _labels(row, "went")}
         for row in rows
         if "network/came" in row or "network/went" in row
     )
@@ -93,6 +90,7 @@ def read_curves(run: Path) -> RunCurves:
         vectors={name: _bucketed(table, edges) for name, table in vectors.items()},
         last=last,
         events=events,
+        initial=next((float(x) for x in returns if np.isfinite(x)), float("nan")),
         updates=len(rows),
         not_finite=int(not_finite),
     )

@@ -33,7 +33,7 @@ def spec_of(run: RunSource, trusted: str | None = None) -> Spec:
     Raises if the name refers to code or files and is not trusted, or if the problem cannot be created here.
     """
     name, settings = run.config["problem"], run.config["config"]
-    check_trusted(name, trusted, f"{run.path}:", "--problem {}")
+    check_trusted(name, trusted, f"{run.path}:")
     problem = find_problem(name)
     network = find_network(problem, network_of_run(run.path, run.config["network"]), steps=settings["total_timesteps"])
     options = {key: settings[key] for key in ("bounded", "covariance", "std")}

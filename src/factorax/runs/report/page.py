@@ -14,10 +14,10 @@ _IN_SCRIPT = ("charts", "networks", "films")
 """The parts of a report that are drawn by scripts; everything else is HTML."""
 
 
-def page(report: Mapping[str, Any], *, live: bool = False) -> str:
+def page(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:
     """Return the HTML of a report from the data of `collect`.
 
-    - `live`: whether the page is served during training and polls for updates.
+    - `refresh`: seconds after which the page loads itself again, while training runs; 0 for never.
     """
     scripts = [_asset(name) for name in _SCRIPTS]
     notice = _asset("uPlot.LICENSE.txt")  # must accompany each copy
@@ -30,12 +30,12 @@ def page(report: Mapping[str, Any], *, live: bool = False) -> str:
         .get_template("page.html.j2")
         .render(
             report=report,
-            sections=sections(report, live=live),
-            data=_safe(script_data(report, live=live)),
+            sections=_safe(_environment().get_template("sections.html.j2").render(report=report)),
+            data=_safe(script_data(report, refresh=refresh)),
             scripts=[_safe(script) for script in scripts],
             styles=[_safe(style) for style in styles],
-            policy=content_security_policy(scripts, styles, connect=live),
-            live=live,
+            policy=content_security_policy(scripts, styles),
+            refresh=refresh,
         )
     )
 
@@ -46,14 +46,9 @@ def _player(prefix: str) -> tuple[str, str]:
     return f"{script}\n(window.factoraxPlayers ||= {{}})[{script_json(prefix)}] = window.factoraxFilm;", style
 
 
-def sections(report: Mapping[str, Any], *, live: bool = False) -> Any:
-    """Return the HTML of the sections only, which a live view replaces."""
-    return _safe(_environment().get_template("sections.html.j2").render(report=report, live=live))
-
-
-def script_data(report: Mapping[str, Any], *, live: bool = False) -> str:
+def script_data(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:
     """Return the data of the scripts as JSON that is safe in a page."""
-    return script_json({key: report[key] for key in _IN_SCRIPT} | {"title": report["title"], "live": live})
+    return script_json({key: report[key] for key in _IN_SCRIPT} | {"title": report["title"], "refresh": refresh})
 
 
 def _safe(text: str) -> Any:

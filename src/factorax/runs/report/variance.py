@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ...learning.factored_ppo import FactoredPPO
 from ...spec import Spec
-from ..folder import load
 from .curves import QUARTILES, SNR, numbers
 from .sources import RunSource
 
@@ -46,8 +46,9 @@ def measured_terms(run: RunSource, spec: Spec, trusted: str | None, notes: list[
         return {}
     try:
         with warnings.catch_warnings(action="ignore"):
-            inline = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}  # start no cluster
-            model = load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
+            # A report starts no cluster.
+            inline: dict[str, Any] = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}
+            model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
             try:
                 _, metrics = model.program.update(model.state)
             finally:

@@ -10,18 +10,18 @@ import numpy as np
 
 from ...plugins import family_of, imported, reference_controller
 from ...structure.labels import counted
-from ..compare import Group
+from ..compare import Group, comparable_scores, short_name
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
-from ..statistics import Interval, iqm, normal_mean
+from ..statistics import Interval, iqm, normal_mean, short_number
 from .curves import GroupCurves
-from .sources import RunSource
+from .sources import DiscoverySource, RunSource
 
 _NAMES = {"vanilla": "vanilla PPO", "complete": "factored PPO with a complete K", "factored": "factored PPO"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Sentences about one group of runs, or one experiment or discovery."""
+    """Sentences about one group of runs, or one discovery."""
 
     title: str
     sentences: tuple[str, ...]
@@ -55,6 +55,7 @@ class RunGroup:
         runs = [
             each for each in self.runs if each.curves is not None and np.isfinite(each.curves.returns).any()
         ]  # only runs with curves
+        evaluations = [each.evaluation for each in runs]
         reached = np.isfinite(self.curves.runs).all(axis=0)
         if not reached.any():
             return None
@@ -65,6 +66,7 @@ class RunGroup:
             settings=dict(self.settings),
             seeds=tuple(run.seed for run in runs),
             folders=tuple(run.path for run in runs),
+            evaluations=tuple(float(np.mean(each)) for each in evaluations) if all(evaluations) else (),
         )
 
 
@@ -85,9 +87,8 @@ def run_verdicts(
         group, compared = usable[i]
         entry = gains.get(str(i), {})
         vanilla = usable[int(entry["vanilla"])][1] if "vanilla" in entry else None
-        reached, how = _reached(group, compared)
-        baseline = _baseline(group, vanilla, play, baselines, notes)
-        sentences = [f"{_trained(group, compared)} reached {reached} per episode ({how}), {baseline}."]
+        controller = _controller(group.problem, play, baselines, notes)
+        sentences = [f"{_trained(group, compared)} {_reached(group, compared, vanilla, entry, controller)}."]
         role = "complete" if group.has_every_edge and role_of(group.settings) == "factored" else role_of(group.settings)
         sentences.append(_parts(entry, role))
         sentences = [with_minus(sentence) for sentence in sentences]
@@ -109,7 +110,7 @@ def with_minus(text: str) -> str:
 
 
 def _untold(group: RunGroup) -> str:
-    return f"{_capital(_NAMES[role_of(group.settings)])} on {group.problem}: no episode has ended yet."
+    return f"{_capital(_NAMES[role_of(group.settings)])} on {short_name(group.problem)}: no episode has ended yet."
 
 
 def _capital(text: str) -> str:
@@ -120,48 +121,63 @@ def _trained(group: RunGroup, compared: Group) -> str:
     method = _NAMES[role_of(group.settings)]
     network = str(group.settings["network"])
     with_network = "" if network in ("own", "complete") else f" with the network {network}"
+    seeds = counted(len(compared.returns), "seed")
     return (
-        f"{_capital(method)} on {group.problem}{with_network}, trained with {counted(len(compared.returns), 'seed')} "
+        f"{_capital(method)} on {short_name(group.problem)}{with_network}, trained with {seeds} "
         f"for {int(compared.steps[-1]):,} steps{' each' if len(compared.returns) > 1 else ''},"
     )
 
 
-def _reached(group: RunGroup, compared: Group) -> tuple[Interval, str]:
-    """Return the final return with its interval, and a description of the interval."""
-    if len(compared.returns) > 1:
-        return iqm(compared.final), f"interquartile mean of {len(compared.returns)} seeds, 95 % interval"
-    run = next((run for run in group.runs if run.score is not None and len(run.score["episodes"]) > 1), None)
-    if run is not None and run.score is not None:
-        episodes = run.score["episodes"]
-        return normal_mean(episodes), f"{len(episodes)} episodes of the final policy, 95 % interval; one seed"
-    last = compared.returns[0, -max(1, compared.returns.shape[1] // 10) :]
-    return normal_mean(last), "one seed, 95 % interval over the last tenth of its updates"
-
-
-def _baseline(
-    group: RunGroup, vanilla: Group | None, play: bool, baselines: dict[str, Interval], notes: list[str]
+def _reached(
+    group: RunGroup, compared: Group, vanilla: Group | None, entry: Mapping[str, Any], controller: Interval | None
 ) -> str:
-    """Return the baselines: vanilla PPO with the same settings and a controller if available, otherwise the untrained
-    policy."""
+    """Return the final return of a group and its baselines, all from evaluations or all from training: vanilla PPO with
+    the same settings and a controller if there are any, otherwise the untrained policy."""
+    first = [run.curves.initial for run in group.runs if run.curves is not None and np.isfinite(run.curves.initial)]
+    of = entry["of"] if vanilla is not None else comparable_scores([compared])[0]
+    of = "training" if vanilla is None and controller is None and first else of
     parts = []
     if vanilla is not None:
-        seeds = counted(len(vanilla.final), "seed")
-        parts.append(f"{iqm(vanilla.final)} of vanilla PPO with the same settings ({seeds})")
-    family, controller = family_of(group.problem), reference_controller(group.problem)
-    if family is not None and family.returns and controller and play and group.problem not in baselines:
+        seeds = counted(len(vanilla.returns), "seed")
+        parts.append(f"{_estimate(_scores(vanilla, of))} of vanilla PPO with the same settings ({seeds})")
+    reference = f"{controller} of the controller {reference_controller(group.problem)} (10 episodes)"
+    if controller is not None and of == "evaluation":
+        parts.append(reference)
+    if not parts and first:
+        parts.append(f"{short_number(float(np.mean(first)))} of the untrained policy in its first updates")
+    how = "in the evaluation of its final policy" if of == "evaluation" else "over the last tenth of its training"
+    seeds = len(compared.returns)
+    how += f"; interquartile mean of {seeds} seeds, 95 % interval" if seeds > 1 else "; one seed, so no interval"
+    text = f"reached {_estimate(_scores(compared, of))} per episode ({how}), "
+    text += f"against {' and '.join(parts)}" if parts else "with no baseline"
+    if of == "training" and compared.evaluations:
+        text += f"; in its evaluation, the final policy reached {_estimate(_scores(compared, 'evaluation'))}"
+    if of == "training" and controller is not None:
+        text += f"; only an evaluation can be compared with the {reference}"
+    return text
+
+
+def _scores(group: Group, of: str) -> np.ndarray:
+    return np.array(group.evaluations) if of == "evaluation" else group.final
+
+
+def _estimate(scores: np.ndarray) -> str:
+    """Return the interquartile mean over seeds with its interval, or the score of a single seed."""
+    return str(iqm(scores)) if len(scores) > 1 else short_number(float(scores[0]))
+
+
+def _controller(problem: str, play: bool, baselines: dict[str, Interval], notes: list[str]) -> Interval | None:
+    """Return the return of the reference controller of a problem, which is simulated if `play` is true."""
+    family, controller = family_of(problem), reference_controller(problem)
+    if play and problem not in baselines and family is not None and family.returns and controller:
         try:
             with warnings.catch_warnings(action="ignore"):
-                returns = imported(family.returns)(controller, group.problem, episodes=10, seed=0)
+                returns = imported(family.returns)(controller, problem, episodes=10, seed=0)
             if returns is not None:
-                baselines[group.problem] = normal_mean(returns)
+                baselines[problem] = normal_mean(returns)
         except (ValueError, FloatingPointError) as error:
             notes.append(f"the controller {controller} could not be scored: {error}")
-    if group.problem in baselines:
-        parts.append(f"{baselines[group.problem]} of the controller {controller} (10 episodes)")
-    first = [run.curves.initial for run in group.runs if run.curves is not None and np.isfinite(run.curves.initial)]
-    if not parts and first:
-        parts.append(f"{np.mean(first):.4g} of the untrained policy in its first updates")
-    return f"against {' and '.join(parts)}" if parts else "with no baseline"
+    return baselines.get(problem)
 
 
 def _parts(entry: Mapping[str, Any], role: str) -> str:
@@ -173,6 +189,8 @@ def _parts(entry: Mapping[str, Any], role: str) -> str:
             "Its K has every edge, so no target is dropped: the only difference to vanilla PPO is the clipping of one "
             "ratio per factor."
         )
+    if entry.get("seeds") == 1:
+        return f"One seed per method does not tell what K adds: train {ENOUGH_SEEDS} or more."
     if "k" in entry and "gain" in entry:
         gain, clipping, k = (Interval(**entry[part]) for part in ("gain", "per_factor_ratios", "k"))
         few = (
@@ -199,3 +217,11 @@ def _parts(entry: Mapping[str, Any], role: str) -> str:
         "Splitting the gain into the parts of K and of per-factor clipping requires runs of vanilla PPO and of a "
         "complete K with the same settings."
     )
+
+
+def discovery_verdict(source: DiscoverySource) -> Verdict:
+    """Return what a discovery found, and its guarantee."""
+    about, edges, *more = (line for line in str(source.discovery).split("\n") if line)
+    promise = next((line for line in more if line.startswith("What it says")), "")
+    sentences = (f"Discovery, {about}: {edges}.", *([promise] if promise else []))
+    return Verdict(source.path.name, sentences, more=tuple(line for line in more if line != promise))

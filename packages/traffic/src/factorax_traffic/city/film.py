@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from factorax._checks import did_you_mean
 from factorax.learning.factored_ppo import FactoredPPO
 from factorax.problems.registry import find_problem
-from factorax.runs.folder import load, read_config
+from factorax.runs.folder import read_config
 
 from ..animation import SPEED_UNIT, STANDING, film_writer, flipped, packed, write_film_page, write_frames
 from .controllers import DETECTORS, PROGRAMMES, Controller, Named
@@ -67,7 +67,7 @@ def write_city_film(
                 f"what: got {name!r}, want the folder of a run or one of {', '.join(NAMES)}{did_you_mean(name, NAMES)}"
             )
     # Load all runs before opening the city: its name may come from an untrusted folder, which `load` rejects.
-    models = {name: load(Path(name), trusted=trusted) for name in what if name not in NAMES}
+    models = {name: FactoredPPO.load(Path(name), trusted=trusted) for name in what if name not in NAMES}
     make: Any = find_problem(city)
     scenes = {}
     for name in what:

@@ -6,7 +6,7 @@
   const POINTS = 400; // of a common x-axis, if series have points of their own
   const READ = 8; // series in a readout
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const choices = {}; // what the reader has chosen, by the title of the chart; a live view draws again
+  const choices = {}; // what the reader has chosen, by the title of the chart; a page that loads itself again keeps it
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -205,7 +205,7 @@
         legend: { show: false }, bands,
         cursor: { drag: { x: true, y: false }, points: { size: 7 } },
         scales: {
-          x: { time: false, distr: chart.log_x ? 3 : 1, ...(chart.bars ? { range: [-0.6, grid.length - 0.4] } : {}) },
+          x: { time: false, ...(chart.bars ? { range: [-0.6, grid.length - 0.4] } : {}) },
           y: { range: (u, least, most) => {
             if (least === null || !Number.isFinite(least)) return [0, 1];
             const bottom = low === null ? least : Math.max(least, low), edge = (most - bottom) * 0.06 || Math.abs(most) * 0.1 || 1;
@@ -331,5 +331,5 @@
 
   const clipped = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
-  window.factoraxCharts = { draw, element, shown, clipped, css, dark };
+  window.factoraxCharts = { choices, draw, element, shown, clipped, css, dark };
 })();

@@ -4,7 +4,7 @@
   const { element, shown, clipped, css, dark } = window.factoraxCharts;
   const SVG = "http://www.w3.org/2000/svg";
   const LISTED = 60; // edges in the list of an action or target
-  const chosen = { network: 0, view: "", time: {} };
+  const chosen = window.factoraxNetworkChoice = { network: 0, view: "", time: {} };
 
   function shape(tag, attributes, parent, text) {
     const node = document.createElementNS(SVG, tag);

@@ -1,9 +1,8 @@
 "use strict";
-// Starts a report: charts, networks, films, the download, and news in a live view.
+// Starts a report: charts, networks, films, the download, and loading it again while training runs.
 (() => {
-  const { draw, element } = window.factoraxCharts;
-  const PAUSE = 2000; // milliseconds between two questions for news
-  let data = JSON.parse(document.getElementById("report-data").textContent);
+  const { draw, element, choices } = window.factoraxCharts;
+  const data = JSON.parse(document.getElementById("report-data").textContent);
 
   function start() {
     for (const root of document.querySelectorAll("[data-chart]")) draw(root, data.charts[root.dataset.chart]);
@@ -48,29 +47,33 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
-  async function news() {
-    const said = document.getElementById("live");
-    try {
-      const answer = await fetch(`update?since=${encodeURIComponent(data.version ?? "")}`, { cache: "no-store" });
-      if (answer.status === 200) {
-        const update = await answer.json();
-        const open = [...document.querySelectorAll("details")].map((each) => each.open), height = window.scrollY;
-        document.getElementById("main").innerHTML = update.sections; // escaped where it was made
-        data = update.data;
-        data.version = update.version;
-        start();
-        [...document.querySelectorAll("details")].forEach((each, k) => { each.open = open[k] ?? false; });
-        window.scrollTo(0, height);
-        said.textContent = `Live view: updated at ${new Date().toLocaleTimeString("en-GB")}`;
-      } else if (answer.status !== 204) {
-        said.textContent = `Live view: ${await answer.text()}`;
-      }
-    } catch {
-      said.textContent = "Live view: the server has ended";
-    }
-    setTimeout(news, PAUSE);
+  // While training runs, the file is written again and again: load it, and keep what the reader has chosen.
+  function reload() {
+    if (document.hidden) { document.addEventListener("visibilitychange", reload, { once: true }); return; }
+    const open = [...document.querySelectorAll("details")].map((each) => each.open);
+    const off = Object.entries(choices).map(([key, chosen]) => [key, { ...chosen, off: [...chosen.off] }]);
+    keep({ open, height: window.scrollY, charts: off, network: window.factoraxNetworkChoice });
+    history.scrollRestoration = "manual"; // the browser would scroll before the charts are drawn
+    location.reload();
   }
 
+  // Some browsers keep nothing for pages that are files.
+  function keep(state) {
+    try { sessionStorage.setItem(location.pathname, JSON.stringify(state)); } catch { /* starts at the top again */ }
+  }
+
+  function kept() {
+    try { return JSON.parse(sessionStorage.getItem(location.pathname)); } catch { return null; }
+  }
+
+  const before = data.refresh ? kept() : null;
+  for (const [key, chosen] of before?.charts ?? []) choices[key] = { ...chosen, off: new Set(chosen.off) };
+  Object.assign(window.factoraxNetworkChoice, before?.network);
   start();
-  if (data.live) setTimeout(news, 200);
+  if (before) {
+    document.querySelectorAll("details").forEach((each, k) => { each.open = before.open[k] ?? false; });
+    // Once charts have been drawn for the width that the scroll bar leaves them.
+    requestAnimationFrame(() => requestAnimationFrame(() => window.scrollTo(0, before.height)));
+  }
+  if (data.refresh) setTimeout(reload, 1000 * data.refresh);
 })();
