@@ -22,13 +22,9 @@ from array_api_compat import (
 
 from ._checks import real_array, shown
 from .structure import forms
-from .structure.base_network import BaseNetwork
-from .structure.checks import HINT, network_of
-from .structure.k_array import KArray
-from .structure.lagged import LaggedNetwork
-from .structure.network import InfluenceNetwork
-from .structure.schedule import Blend, NetworkSchedule
-from .structure.state_network import StateNetwork
+from .structure.base_network import BaseNetwork, KArray
+from .structure.network import HINT, InfluenceNetwork, network_of
+from .structure.schedule import Blend
 
 _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fuses the whole sum (2× faster on CPU)
 
@@ -81,65 +77,27 @@ def factor_baseline(net: Any, psi: Any, weights: Any = None) -> Any:
     return xp.sum(x, axis=-1, keepdims=True) - apply(x, xp)
 
 
-@singledispatch
 def _application(net: Any) -> Callable[[Any, Any], Any]:
     """Return the function ``(x, xp) ↦ K x`` for a network of any kind.
 
     `x` has shape ``(..., n_targets)``; `xp` is its array namespace.
     """
+    match net:
+        case InfluenceNetwork():
+            return partial(_apply, net.form)
+        case KArray():
+            return lambda x, xp: xp.matmul(xp.astype(_as_array(net.matrix, "net"), x.dtype), x[..., None])[..., 0]
+        case Blend():
+            start, end = _application(net.start), _application(net.end)
+
+            def apply(x: Any, xp: Any) -> Any:
+                w: Any = float(net.w) if is_numpy_array(net.w) or is_numpy_array(x) else net.w
+                return (1 - w) * start(x, xp) + w * end(x, xp)
+
+            return apply
+        case BaseNetwork():
+            raise TypeError(f"net: got {type(net).__name__}, which has no fixed K; want {net.for_credit}")
     raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; {HINT}")
-
-
-@_application.register
-def _(net: BaseNetwork) -> Callable[[Any, Any], Any]:
-    raise TypeError(
-        f"net: got {type(net).__name__}, which has no fixed K; want an InfluenceNetwork: model.network for the "
-        "current edges, or .static for the initial ones"
-    )
-
-
-@_application.register
-def _(net: NetworkSchedule) -> Callable[[Any, Any], Any]:
-    raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; take a point of it with .at(step)")
-
-
-@_application.register
-def _(net: StateNetwork) -> Callable[[Any, Any], Any]:
-    raise TypeError(
-        "net: got StateNetwork, which has a different K in each state; want the K of the states in which psi was "
-        "observed: net.at(obs, info)"
-    )
-
-
-@_application.register
-def _(net: LaggedNetwork) -> Callable[[Any, Any], Any]:
-    raise TypeError(
-        "net: got LaggedNetwork, which has a different K for each lag; want a network with one K. For rewards that "
-        "come lag steps after the actions, use credit(net.at(lag), psi) times gamma**lag and sum over the lags. For "
-        "returns, use credit(net.returns_network, psi), which is unbiased but has more variance. "
-        "FactoredPPO(problem, net) does the former"
-    )
-
-
-@_application.register
-def _(net: InfluenceNetwork) -> Callable[[Any, Any], Any]:
-    return partial(_apply, net.form)
-
-
-@_application.register
-def _(net: Blend) -> Callable[[Any, Any], Any]:
-    start, end = _application(net.start), _application(net.end)
-
-    def apply(x: Any, xp: Any) -> Any:
-        w: Any = float(net.w) if is_numpy_array(net.w) or is_numpy_array(x) else net.w
-        return (1 - w) * start(x, xp) + w * end(x, xp)
-
-    return apply
-
-
-@_application.register
-def _(net: KArray) -> Callable[[Any, Any], Any]:
-    return lambda x, xp: xp.matmul(xp.astype(_as_array(net.matrix, "net"), x.dtype), x[..., None])[..., 0]
 
 
 def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:

@@ -18,8 +18,8 @@ from .problems.problem import Problem
 from .problems.vectors import OneOfMany, create, is_vector
 from .spaces import ActionMask, ActionSpace
 from .structure import BaseNetwork, InfluenceNetwork
-from .structure.checks import network_of
 from .structure.labels import counted
+from .structure.network import network_of
 
 MASK = "['action_mask']"
 """Name of the mask of valid choices in a Dict of observations."""

@@ -10,7 +10,7 @@ import pytest
 
 from factorax import runs
 from factorax.learning import Config
-from factorax.runs.commands import train_command
+from factorax.runs.gain import train_command
 
 
 def stored(config, problem="chain:4"):

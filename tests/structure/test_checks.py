@@ -5,7 +5,7 @@ import pytest
 import factorax as fx
 from factorax.discovery import measure_lags
 from factorax.problems import chain
-from factorax.structure.checks import as_network
+from factorax.structure.network import as_network
 
 
 def test_a_network_is_returned_as_it_is():

@@ -7,7 +7,7 @@ from strategies import matrices, networks
 
 from factorax import InfluenceNetwork
 from factorax.structure import equal_rows
-from factorax.structure.canonical import canonical
+from factorax.structure.matrices import canonical
 
 
 def by_first_appearance(keys):

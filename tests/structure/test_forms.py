@@ -6,7 +6,7 @@ from strategies import matrices
 
 from factorax import InfluenceNetwork, credit
 from factorax.structure import forms, gallery
-from factorax.structure.canonical import canonical
+from factorax.structure.matrices import canonical
 from factorax.structure.patterns import banded, block
 
 

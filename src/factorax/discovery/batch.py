@@ -14,8 +14,7 @@ from ..rollouts.factory import play
 from ..spaces import ActionSpace
 from ..spec import Spec
 from ..structure.labels import check_labels, counted, default_labels, some
-from .methods import MethodName, TargetKind
-from .result import Discovery
+from .result import Discovery, MethodName, TargetKind
 from .simulators import check_forgetful
 
 _COLLECTING = {"samples": Count, "horizon": Count, "gamma": Share, "n_envs": Count, "seed": Seed}
@@ -75,9 +74,9 @@ class Batch:
         """``(N, n, m)``."""
         return len(self.psi), self.scores.shape[1], self.psi.shape[1]
 
-    def checked(self, least: int = 8) -> "Batch":
+    def checked(self, least: int = 8, *, uniforms: bool = False) -> "Batch":
         """Return this batch if its arrays are consistent and finite; raise ValueError with the first fault
-        otherwise."""
+        otherwise. With `uniforms`, they must not be missing."""
         least, n_samples = checked("least", least, Count), len(self.psi)
         for name in ("scores", "psi", "uniforms", "state"):
             array = getattr(self, name)
@@ -88,6 +87,8 @@ class Batch:
                     f"first at sample {where[0]}, column {where[1]}; want finite numbers: exclude such "
                     "samples, or fix their source"
                 )
+        if self.uniforms is None and uniforms:
+            raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function")
         if self.uniforms is not None and not ((self.uniforms >= 0) & (self.uniforms <= 1)).all():
             raise ValueError("uniforms: got numbers outside [0, 1], want F(a|s), from 0 to 1")
         if n_samples < least:
@@ -101,11 +102,11 @@ class Batch:
         """Return which factors and targets are constant, booleans ``(n,)`` and ``(m,)``, and notes that name them."""
         acts = self.scores if self.scores.ndim == 2 else self.scores[..., 0]
         dead, still = (acts == acts[0]).all(axis=0), (self.psi == self.psi[0]).all(axis=0)
-        names, words = _labels(self), []
-        if dead.any():
-            words.append(f"skipped: action {some([names[0][int(i)] for i in np.flatnonzero(dead)])} is constant")
-        if still.any():
-            words.append(f"skipped: target {some([names[1][int(j)] for j in np.flatnonzero(still)])} is constant")
+        words = []
+        for side, names, same in (("action", self.actions, dead), ("target", self.targets, still)):
+            names = names or default_labels("a" if side == "action" else "psi", len(same))
+            if same.any():
+                words.append(f"skipped: {side} {some([names[int(k)] for k in np.flatnonzero(same)])} is constant")
         return dead, still, words
 
     def discovery(
@@ -147,11 +148,6 @@ class Batch:
 def _is_finite(array: np.ndarray) -> bool:
     with np.errstate(invalid="ignore", over="ignore"):
         return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
-
-
-def _labels(batch: Batch) -> tuple[Sequence[str], Sequence[str]]:
-    _, n, m = batch.shape
-    return (batch.actions or default_labels("a", n)), (batch.targets or default_labels("psi", m))
 
 
 def collect(

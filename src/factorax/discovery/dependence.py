@@ -39,9 +39,8 @@ def dependence_test(batch: Batch, *, waves: int = 4, state_features: bool = True
     """
     check_each(_OPTIONS, waves=waves, state_features=state_features)
     check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
-    batch = batch.checked(least=30)
-    if batch.uniforms is None:
-        raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
+    batch = batch.checked(least=30, uniforms=True)
+    assert batch.uniforms is not None
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
     psi, _ = less_baseline(batch.psi, batch.state)

@@ -9,8 +9,7 @@ from .batch import Batch, collect
 from .dependence import dependence_test
 from .gated import gated_critic
 from .interventional import intervene
-from .methods import MethodName
-from .result import Discovery
+from .result import Discovery, MethodName
 from .score import score_test
 
 _OF_DATA = {"score": score_test, "dependence": dependence_test, "gated": gated_critic}

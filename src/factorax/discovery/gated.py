@@ -81,9 +81,7 @@ def gated_critic(
     """
     check_each(_OPTIONS, hidden=hidden, steps=steps, batch_size=batch_size, penalty=penalty, seed=seed)
     check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
-    batch = batch.checked(least=30)
-    if batch.uniforms is None:
-        raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
+    batch = batch.checked(least=30, uniforms=True)
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
     half = n_samples // 2

@@ -141,7 +141,9 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
     value = told(tried)
     order = np.argsort(-value)[:_CLIMBED]
     best, most = np.vstack([tried[order], active]), np.append(value[order], value[-1])
-    for family in rng.permutation(_families(trial.edges))[: 2 * _TRIED]:  # one less, as long as that tells more
+    for family in rng.permutation(np.unique(trial.edges, axis=1).T)[
+        : 2 * _TRIED
+    ]:  # one less, as long as that tells more
         less = best & ~family
         value = told(less)
         better = value > most
@@ -174,11 +176,6 @@ def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return targets, np.zeros((len(trial.open), 0), bool), targets
     tests = left[:, targets].argmin(axis=0)
     return targets, trial.groups[tests].T & trial.open[:, targets], tests
-
-
-def _families(edges: np.ndarray) -> np.ndarray:
-    """Return the distinct sets of parents of targets, booleans ``(families, n)``."""
-    return np.unique(edges, axis=1).T
 
 
 def any_of(groups: np.ndarray, pairs: np.ndarray) -> np.ndarray:

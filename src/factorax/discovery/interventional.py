@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._checks import NotNegative, Range, check_each, checked, listed
-from ..structure.checks import as_network
 from ..structure.labels import counted, edge_label, some, warn
+from ..structure.network import as_network
 from .comparison_plan import plan
 from .episode import Reruns, ShiftedError, names_of
 from .group_testing import decode, likely, next_group, resolve, shown, suspects_of

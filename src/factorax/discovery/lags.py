@@ -7,7 +7,7 @@ import numpy as np
 
 from .._checks import check_each
 from ..structure import LaggedNetwork, StructureWarning
-from ..structure.checks import as_network
+from ..structure.network import as_network
 from .simulator import OPTIONS
 from .simulators import simulator_of
 

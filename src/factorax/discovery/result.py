@@ -1,5 +1,6 @@
 """The result of discovery: effect, p-value and number of samples for each pair of an action and a target."""
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,21 +8,57 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
 from .._checks import Count, Range, Share, check_type, checked, listed, path_of, real_array, shown
 from .._false_discovery import Control, adjusted, discoveries, p_values
+from .._files import parse_json, read_bytes, write_whole
 from ..structure import InfluenceNetwork
 from ..structure.drawing import check_axes, draw_matrix
 from ..structure.labels import counted, edge_label
-from .methods import PROMISES, SHIFTED, THRESHOLD, Loop, MethodName, TargetKind
-from .storage import load, save
 from .streams import Streams
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MethodName = Literal["interventional", "score", "dependence", "gated"]
+TargetKind = Literal["one-step", "return"]
+Loop = Literal["open", "closed"]
+
+PROMISES: dict[str, str] = {
+    "interventional": "an edge was observed with everything else held fixed; for a pair without an edge, the action "
+    "was changed in as many runs as there are samples and the target never changed by more than the tolerance, which "
+    "bounds how often it can change, but proves nothing about states that were not visited",
+    "score": "for an edge, independence is rejected; a pair without an edge is not proved independent: effects that "
+    "do not shift the mean, such as ψ = a², and effects too weak for the number of samples are missed",
+    "dependence": "for an edge, independence is rejected, for effects of any form; effects too weak for the number "
+    "of samples and effects that average out over the other actions, such as the parity of two bits, are missed",
+    "gated": "an edge is an action that a critic kept although it is penalised for using actions; joint effects of "
+    "two actions are found, weak effects and joint effects of three are not, and no error rate is known",
+}
+"""The guarantee of each method for an edge, and for a pair without one."""
+
+SHIFTED = (
+    "the random numbers were not held fixed, so a target may change because other numbers were drawn. For an edge, "
+    "tests over seeds reject that the target's distribution is independent of the action, at the stated "
+    "false-discovery rate; for a pair without an edge, the target never changed, or changed no more than chance "
+    "explains"
+)
+"""The guarantee of interventions if random streams shift or cannot be observed."""
+
+THRESHOLD: dict[str, float] = {"gated": 0.5}
+"""Methods without p-values, for which no error rate is known, and the effect above which they have an edge: a gate
+counts as an edge if it is more likely open than closed."""
+
 _DOUBTFUL = 0.5
 """Minimum confidence of an edge in a bipartite drawing."""
+_FORMAT = 1
+_LARGEST = 2**30
+"""Size limit of a file in bytes."""
+_ARRAYS = {"effect": np.float64, "p_value": np.float64, "samples": np.int64, "relative": np.float64}
+_HEADER = ("method", "kind", "loop", "effect_unit", "notes", "steps", "streams", "lacks_reactions")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,14 +229,42 @@ class Discovery:
         """Write everything to a safetensors file: arrays and a JSON header. `network().save` writes only K."""
         path = path_of("path", path)
         parts = {"": self} | dict(self.also)
-        save(path, {name: vars(part) for name, part in parts.items()}, actions=self.actions, targets=self.targets)
+        arrays = {
+            f"{name}/{key}": np.ascontiguousarray(getattr(part, key), dtype)
+            for name, part in parts.items()
+            for key, dtype in _ARRAYS.items()
+            if getattr(part, key) is not None
+        }
+        header: dict[str, Any] = {"format": _FORMAT, "actions": self.actions, "targets": self.targets}
+        header["parts"] = {name: {key: getattr(part, key) for key in _HEADER} for name, part in parts.items()}
+        data = save_tensors(arrays, metadata={"factorax.discovery": json.dumps(header, ensure_ascii=False)})
+        write_whole(path, lambda file: file.write(data))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Discovery":
         """Read a discovery that `save` wrote; raise ValueError for any other file."""
         if not (file := path_of("path", path, "a file that Discovery.save wrote")).is_file():
             raise FileNotFoundError(f"path: no file {str(file)!r}, want one that Discovery.save wrote")
-        return load(file, Discovery)
+        data = read_bytes(file, _LARGEST)
+        try:
+            size = int.from_bytes(data[:8], "little")
+            header = parse_json(parse_json(data[8 : 8 + size])["__metadata__"]["factorax.discovery"])
+            if header["format"] > _FORMAT:
+                raise ValueError(f"written in format {header['format']}, this factorax reads up to {_FORMAT}")
+            arrays, labels = load_tensors(data), (tuple(header["actions"]), tuple(header["targets"]))
+            parts = {name: _fields(arrays, name, head, labels) for name, head in header["parts"].items()}
+            main = parts.pop("")
+            return Discovery(**main, also={name: Discovery(**part) for name, part in parts.items()})
+        except (
+            SafetensorError,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            raise ValueError(f"{file}: not a discovery of factorax, or damaged ({error})") from error
 
     def as_edges(self, fdr: float = 0.05, *, threshold: float | None = None) -> list[dict[str, Any]]:
         """Return one dictionary per edge, with the strongest evidence first, for use as JSON."""
@@ -273,3 +338,17 @@ def _strengths(found: Discovery) -> str:
 def _range(samples: np.ndarray) -> str:
     low, high = int(samples.min()), int(samples.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _fields(arrays: dict[str, np.ndarray], name: str, head: dict[str, Any], labels: tuple[Any, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {key: arrays.get(f"{name}/{key}") for key in _ARRAYS}
+    for key, dtype in _ARRAYS.items():
+        if values[key] is None and key == "relative":
+            continue
+        if values[key].dtype != dtype or values[key].shape != tuple(map(len, labels)):
+            raise ValueError(f"{name}/{key} has shape {values[key].shape} and type {values[key].dtype}")
+    fields: dict[str, Any] = {key: head[key] for key in _HEADER} | {
+        "notes": tuple(map(str, head["notes"])),
+        "steps": int(head["steps"]),
+    }
+    return {**fields, **values, "actions": labels[0], "targets": labels[1]}

@@ -1,4 +1,4 @@
-"""Distributions of action components for NumPy and JAX, one file per kind.
+"""Distributions of action components for NumPy and JAX, one file per family.
 
 To add a kind, add a file to this folder with a subclass of `Distribution` decorated with `register`; all files here are
 imported. Importing this package does not import JAX.
@@ -20,9 +20,9 @@ with lazy_imports(__name__):
     from .categorical import Categorical as Categorical
     from .covariance import Spread as Spread
     from .gaussian import Gaussian as Gaussian
+    from .gaussian import ScaledGaussian as ScaledGaussian
+    from .gaussian import SquashedGaussian as SquashedGaussian
     from .product import Product as Product
-    from .scaled_gaussian import ScaledGaussian as ScaledGaussian
-    from .squashed_gaussian import SquashedGaussian as SquashedGaussian
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

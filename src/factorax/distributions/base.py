@@ -36,7 +36,7 @@ def register(kind: Kind) -> Kind:
 class Distribution(ABC):
     """k action components with the same kind of distribution, independent of each other given the parameters.
 
-    Each kind is a subclass in its own file, decorated with `register`. Its methods work with both NumPy and JAX: they
+    Each kind is a subclass, decorated with `register`. Its methods work with both NumPy and JAX: they
     take the array module from their arguments (`functions.namespace`). Rollout workers use NumPy and never import JAX;
     the learner uses JAX and differentiates `log_prob`, `entropy` and `kl`.
 

@@ -1,12 +1,13 @@
-"""Gaussian distribution: the mean is an output of the policy network, the standard deviation a parameter."""
+"""Gaussian distributions, plain, scaled and squashed: the mean is an output of the policy network, σ a parameter."""
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .base import Distribution, register
-from .functions import Array, namespace, special
+from .functions import Array, namespace, softplus, special
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -98,3 +99,76 @@ class Gaussian(Distribution):
         low, high = np.where(finite, self.low, 0), np.where(finite, self.high, 0)
         mean = np.where(finite, (low + high) / 2, 0.0).astype(np.float32)
         return mean[:, None], np.where(finite, high - low, 4.0) / 4
+
+
+@register
+class ScaledGaussian(Gaussian):
+    """Raw actions u = μ + σ ε; environments receive low + (u + 1)(high − low)/2, clipped to the bounds.
+
+    σ = 1 is therefore half the width of the bounds, whatever their units. An untrained policy has mean 0 and σ = ½: the
+    bounds are two standard deviations away, so it covers the range and few actions are clipped. On a Box from −1 to 1
+    it is bit-identical to the clipped `Gaussian` with the same σ. The density is that of u before clipping; the width
+    of the bounds would add a constant, which cancels in ratios and gradients.
+
+    >>> scaled = ScaledGaussian(low=np.array([0.0]), high=np.array([365.0]), choices=np.array([0]))
+    >>> [float(scaled.rescale(np.array([u]))[0]) for u in (-1.0, 0.0, 0.5)]
+    [0.0, 182.5, 273.75]
+    """
+
+    name = "scaled"
+    title = "Gaussian"
+    bounded = "scale"
+    initial_log_std = math.log(0.5)
+    rescales = True
+
+    @cached_property
+    def _middle_and_half_width(self) -> tuple[np.ndarray, np.ndarray]:
+        """The middle and half the width of the bounds, rounded up so that u = ±1 reaches both bounds after clipping."""
+        middle = ((self.low.astype(float) + self.high) / 2).astype(np.float32)
+        half = np.maximum(self.high - middle.astype(float), middle.astype(float) - self.low).astype(np.float32)
+        short = (middle + half < self.high) | (middle - half > self.low)
+        return middle, np.where(short, np.nextafter(half, np.float32(np.inf)), half)
+
+    def rescale(self, action: Array) -> Array:
+        """Return low + (u + 1)(high − low)/2, summed in an order that leaves u unchanged for bounds of −1 and 1."""
+        middle, half = self._middle_and_half_width
+        return middle + half * action
+
+    def neutral(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the middle of the bounds and a quarter of their width, as for the Gaussian in raw units."""
+        return np.zeros((len(self), 1), np.float32), np.full(len(self), 0.5)
+
+
+@register
+class SquashedGaussian(Gaussian):
+    """Raw actions a = μ + σ ε; environments receive low + (tanh a + 1)(high − low)/2.
+
+    The raw action is stored, because a cannot be recovered if tanh a rounds to 1. The density is that of
+    u = tanh a ∈ (−1, 1), independent of the bounds of the space; their width would add a constant, which cancels in
+    ratios and gradients. The entropy is that of the Gaussian before the tanh; the KL divergence is the same before and
+    after the tanh.
+
+    >>> squashed = SquashedGaussian(low=np.array([0.0]), high=np.array([10.0]), choices=np.array([0]))
+    >>> squashed.rescale(np.array([0.0]))
+    array([5.])
+    """
+
+    name = "squashed"
+    title = "Gaussian through a tanh"
+    bounded = "tanh"
+    rescales = True
+
+    def log_prob_of_residual(self, residual: Array, action: Array, log_std: Array) -> Array:
+        """Return log N(a; μ, σ²) − log(1 − tanh² a)."""
+        xp = namespace(action)
+        # log(1 − tanh² a) in a form without cancellation for large |a|
+        slope = 2 * (math.log(2) - action - softplus(-2 * action, xp))
+        return super().log_prob_of_residual(residual, action, log_std) - slope
+
+    def rescale(self, action: Array) -> Array:
+        """Return low + (tanh a + 1)(high − low)/2."""
+        return self.low + (namespace(action).tanh(action) + 1) * (self.high - self.low) / 2
+
+    def neutral(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean 0 and σ = 1, before the tanh."""
+        return np.zeros((len(self), 1), np.float32), np.ones(len(self))

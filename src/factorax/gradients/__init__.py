@@ -23,7 +23,7 @@ with lazy_imports(__name__):
     from .scores import ProductFormError as ProductFormError
     from .scores import check_product_form as check_product_form
     from .scores import score_matrix as score_matrix
-    from .translation import nonnegative_translation as nonnegative_translation
     from .variance import VarianceReport as VarianceReport
     from .variance import gradient_variance as gradient_variance
+    from .variance import nonnegative_translation as nonnegative_translation
     from .variance import variance_report as variance_report

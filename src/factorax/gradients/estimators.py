@@ -12,8 +12,8 @@ from .._arrays import on_device
 from .._checks import Count, NotNegative, check_number, checked, real_array
 from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
-from ..structure.checks import network_of
 from ..structure.labels import counted
+from ..structure.network import network_of
 from .inputs import check_not_negative, check_samples
 from .scores import LogProb, batched_log_prob, check_where_known, flatten_batch
 
@@ -61,7 +61,7 @@ def factored(
     """
     net, psi = network_of(net, "net"), check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     credits = credit(net, psi, weights)
-    batch = _Batch(log_prob=log_prob, params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
+    batch = _Batch(log_prob, params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     batch.check_product_form(net)
     return batch.gradient(batch.less(credits, baseline))
 
@@ -83,9 +83,8 @@ def vanilla(
     shape ``()``. A baseline per factor, shape ``(..., n)``, requires the product form.
     """
     psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
-    batch = _Batch(
-        log_prob=_at_least_1d(log_prob), params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities
-    )
+    per_factor: LogProb = lambda p, o, a: jnp.atleast_1d(log_prob(p, o, a))  # noqa: E731
+    batch = _Batch(per_factor, params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     total = credit(InfluenceNetwork.complete(1, jnp.shape(psi)[-1]), jnp.asarray(psi), weights)
     if baseline is not None and jnp.shape(baseline)[-1:] > (1,):
         batch.check_product_form()
@@ -120,7 +119,7 @@ def natural(
     checked("iterations", iterations, Count)
     net, psi = network_of(net, "net"), check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     credits = credit(net, psi, weights)
-    batch = _Batch(log_prob=log_prob, params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
+    batch = _Batch(log_prob, params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     batch.check_product_form(net)
     gradient = batch.gradient(batch.less(credits, baseline))
 
@@ -134,10 +133,8 @@ def natural(
 class _Batch:
     """A flat batch of samples, with the log-probabilities of all factors as a function of the parameters."""
 
-    def __init__(self, log_prob: LogProb, params: Any, actions: Any, psi: Any, obs: Any, probabilities: Any):
+    def __init__(self, log_prob: LogProb, params: Any, *, actions: Any, psi: Any, obs: Any, probabilities: Any):
         self.shape = jnp.shape(psi)[:-1]
-        if jnp.ndim(psi) == 0 or 0 in self.shape:
-            raise ValueError(f"psi: got shape {jnp.shape(psi)}, want (..., n_targets) with at least one sample")
         self.log_prob, self.params = log_prob, params
         self.actions = flatten_batch(actions, self.shape, "actions")
         self.obs = None if obs is None else flatten_batch(obs, self.shape, "obs")
@@ -179,7 +176,3 @@ class _Batch:
 
     def check_product_form(self, net: InfluenceNetwork | Blend | None = None) -> None:
         check_where_known(self.log_prob, self.params, self.actions, self.obs, net.factorisation if net else None)
-
-
-def _at_least_1d(log_prob: LogProb) -> LogProb:
-    return lambda params, obs, action: jnp.atleast_1d(log_prob(params, obs, action))

@@ -13,7 +13,7 @@ import numpy as np
 from .._arrays import on_device
 from .._checks import Count, NotNegative, checked, real_array, shown
 from .._credit import credit
-from ..structure.checks import as_network
+from ..structure.network import as_network
 from .expectations import check_probabilities
 from .inputs import check_samples
 from .scores import LogProb, batched_log_prob, flatten_batch, score_matrix
@@ -51,20 +51,8 @@ def wu_baseline(
     can). It minimises the variance of the gradient if factors share no parameters. Arguments are as in
     `least_squares_baseline`.
     """
-    net = as_network(net, "net")
-    overlap, k, phi, p = _parts(
-        log_prob,
-        params,
-        actions=actions,
-        psi=psi,
-        net=net,
-        features=features,
-        weights=weights,
-        obs=obs,
-        probabilities=probabilities,
-        ridge=ridge,
-    )
-    return _solve(overlap * jnp.eye(net.shape[0]), k, phi, p, ridge)
+    given = (actions, psi, net, features, weights, obs, probabilities, ridge)
+    return _fitted(log_prob, params, *given, separately=True)
 
 
 def least_squares_baseline(
@@ -94,19 +82,8 @@ def least_squares_baseline(
       biased.
     - `ridge`: added to the diagonal, which is scaled to 1: the system is singular if the baselines are not unique.
     """
-    overlap, k, phi, p = _parts(
-        log_prob,
-        params,
-        actions=actions,
-        psi=psi,
-        net=as_network(net, "net"),
-        features=features,
-        weights=weights,
-        obs=obs,
-        probabilities=probabilities,
-        ridge=ridge,
-    )
-    return _solve(overlap, k, phi, p, ridge)
+    given = (actions, psi, net, features, weights, obs, probabilities, ridge)
+    return _fitted(log_prob, params, *given, separately=False)
 
 
 def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Array:
@@ -142,10 +119,9 @@ def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Ar
     return on_device(np.stack(others, axis=1)[..., None] == np.arange(width), float)
 
 
-def _parts(
+def _fitted(
     log_prob: LogProb,
     params: Any,
-    *,
     actions: Any,
     psi: Any,
     net: Any,
@@ -154,8 +130,11 @@ def _parts(
     obs: Any,
     probabilities: Any,
     ridge: float,
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Return ⟨zᵢ, zₗ⟩, the credit, the features and the probability of each sample."""
+    *,
+    separately: bool,
+) -> FittedBaseline:
+    """Return the baselines that minimise the variance of each factor's term `separately`, or that of their sum."""
+    net = as_network(net, "net")
     checked("ridge", ridge, NotNegative)
     psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     if psi.ndim != 2:
@@ -169,10 +148,8 @@ def _parts(
     p = check_probabilities(probabilities, psi.shape[:1])
     p = jnp.full(psi.shape[0], 1 / psi.shape[0]) if p is None else p
     z = score_matrix(log_prob, params, actions=actions, obs=obs)  # (samples, |θ|, n)
-    return jnp.einsum("sti,stl->sil", z, z), credit(net, psi, weights), phi, p
-
-
-def _solve(overlap: jax.Array, k: jax.Array, phi: jax.Array, p: jax.Array, ridge: float) -> FittedBaseline:
+    k, overlap = credit(net, psi, weights), jnp.einsum("sti,stl->sil", z, z)  # ⟨zᵢ, zₗ⟩ of each sample
+    overlap = overlap * jnp.eye(net.shape[0]) if separately else overlap
     n, f = phi.shape[1:]
     system = jnp.einsum("s,sil,sif,slg->iflg", p, overlap, phi, phi, optimize="optimal").reshape(n * f, n * f)
     right = jnp.einsum("s,sil,sl,sif->if", p, overlap, k, phi).reshape(n * f)

@@ -1,5 +1,6 @@
 """The variance that the structure removes: the exact three-term decomposition of Prop. 2."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._checks import is_traced, real_array
 from .._credit import credit, factor_baseline
 from ..structure.labels import some, warn
 from ..structure.schedule import as_fixed
 from .expectations import Estimate, estimate
-from .inputs import check_samples
+from .inputs import check_samples, shape_of
 from .scores import LogProb
 
 
@@ -163,8 +165,8 @@ def gradient_variance(
     samples = {"actions": actions, "psi": credits, "obs": obs, "flags": {"disjoint": disjoint}}
     credits = check_samples(log_prob, params, name="credits", **samples)
     return estimate(
-        _any_first_order,
-        _any_features,
+        terms_of,
+        moments_of,
         _any_statistics,
         log_prob,
         params,
@@ -176,17 +178,58 @@ def gradient_variance(
     )
 
 
-def terms_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, jax.Array]:
+def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None, upper: Any = None) -> jax.Array:
+    """Return targets shifted so that λⱼ ψⱼ ≥ 0 everywhere; then ΔVᵢ ≥ 0 for every factor (Cor. 4.1, corrected).
+
+    The shift is ψⱼ − inf ψⱼ where λⱼ > 0, and ψⱼ − sup ψⱼ where λⱼ < 0. Constants do not bias the gradient, and with
+    all kᵢ, bᵢ ≥ 0 the terms of ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ bᵢ] cannot be negative. The two versions in the paper,
+    in the statement and in the proof, do not hold.
+
+    The inequality is strict for a factor that drops a target if αᵢ > 0 and ε sign(λⱼ) is added to each shifted target:
+    ΔVᵢ ≥ αᵢ ε² (Σ |λⱼ| over the dropped j)². The paper's footnote overlooks factors that drop no target.
+
+    The comparison is with the vanilla gradient *of the shifted targets*, which can have a thousand times the variance
+    of the original one; a warning is issued. Use the shift to understand ΔV, not to train.
+
+    **Arguments**
+
+    - `psi`: targets, shape ``(..., n_targets)``.
+    - `weights`: λ, shape ``(n_targets,)``.
+    - `lower`, `upper`: inf and sup of each target, ``(n_targets,)``. The default is the range of the batch, which is
+      correct only if the batch contains every joint action.
+    """
+    raw_psi, psi = psi, real_array("psi", psi, jnp)
+    if psi.ndim == 0 or 0 in psi.shape:
+        raise ValueError(f"psi: got {shape_of(raw_psi)}, want (..., n_targets) with at least one sample")
+    m = psi.shape[-1]
+    lam = jnp.ones(m) if weights is None else real_array("weights", weights, jnp)
+    axes = tuple(range(psi.ndim - 1))
+    lowest = psi.min(axis=axes) if lower is None else real_array("lower", lower, jnp)
+    highest = psi.max(axis=axes) if upper is None else real_array("upper", upper, jnp)
+    for name, bound in (("weights", lam), ("lower", lowest), ("upper", highest)):
+        if bound.shape != (m,):
+            raise ValueError(f"{name}: got {shape_of(bound)}, want ({m},), one per target")
+    if not is_traced(lowest) and not is_traced(highest) and (np.asarray(lowest) > np.asarray(highest)).any():
+        raise ValueError(f"lower, upper: got {lowest.tolist()} and {highest.tolist()}, want lower ≤ upper")
+    warnings.warn(
+        "ΔV is non-negative only relative to the vanilla gradient of the *shifted* targets, which can have far more "
+        "variance than the original; use the translation as a diagnostic, not for training",
+        stacklevel=2,
+    )
+    return psi - jnp.where(lam >= 0, lowest, highest)
+
+
+def terms_of(z: jax.Array, add: Any, credits: jax.Array, name: str = "any") -> dict[str, jax.Array]:
     """Return the terms zᵢ cᵢ of a gradient, ``(n, p)``, and their sum."""
-    terms = z * credit[:, None]
+    terms = z * credits[:, None]
     return {f"{name}_terms": terms, f"{name}_whole": add(terms)}
 
 
 def moments_of(
-    z: jax.Array, add: Any, centre: dict[str, jax.Array], credit: jax.Array, name: str
+    z: jax.Array, add: Any, centre: dict[str, jax.Array], credits: jax.Array, name: str = "any"
 ) -> dict[str, jax.Array]:
     """Return first and second moments of the terms and of their sum about a centre."""
-    away = {key: value - centre[key] for key, value in terms_of(z, add, credit, name).items()}
+    away = {key: value - centre[key] for key, value in terms_of(z, add, credits, name).items()}
     terms, whole = away[f"{name}_terms"], away[f"{name}_whole"]
     return away | {f"{name}_terms_squared": (terms**2).sum(axis=1), f"{name}_whole_squared": (whole**2).sum()}
 
@@ -201,14 +244,6 @@ def spreads(mean: dict[str, jax.Array], name: str, samples: int | None) -> tuple
 def bessel(samples: int | None) -> float:
     """Return N / (N − 1), which makes a sample (co)variance unbiased, or 1 if it is exact."""
     return 1.0 if samples is None else samples / (samples - 1)
-
-
-def _any_first_order(z: jax.Array, add: Any, credits: jax.Array) -> dict[str, jax.Array]:
-    return terms_of(z, add, credits, "any")
-
-
-def _any_features(z: jax.Array, add: Any, centre: dict[str, jax.Array], credits: jax.Array) -> dict[str, jax.Array]:
-    return moments_of(z, add, centre, credits, "any")
 
 
 def _any_statistics(

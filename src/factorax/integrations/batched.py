@@ -14,8 +14,8 @@ from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV
 from ..rollouts.returned import Misfit, real_numbers, shown_value
 from ..rollouts.returned_rows import flags
-from ..structure.checks import as_network
 from ..structure.labels import check_labels, counted, some
+from ..structure.network import as_network
 from .canonical import copied
 from .factors import FIXED, FactorRule
 from .wrapping import Factory, wrap

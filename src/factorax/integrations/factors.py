@@ -9,8 +9,8 @@ import numpy as np
 
 from ..spaces import ActionSpace
 from ..structure import Factorisation, InfluenceNetwork
-from ..structure.checks import as_network
 from ..structure.labels import counted, default_labels, some
+from ..structure.network import as_network
 
 FIXED = "or its matrix; pass networks that vary to FactoredPPO"
 """Hint for networks that an environment cannot have."""

@@ -15,8 +15,8 @@ from ..rollouts.returned import check_step, checked_reset, checked_step
 from ..rollouts.returned_rows import flags, last_observations, targets, with_final
 from ..spec import observed_places
 from ..structure import InfluenceNetwork
-from ..structure.checks import as_network, network_of
 from ..structure.labels import counted, default_labels
+from ..structure.network import as_network, network_of
 from .canonical import Places, copied, own_observations
 from .defaults import warn_if_complete, weights_of
 from .factors import FIXED, FactorRule, Rows, fit

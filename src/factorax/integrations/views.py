@@ -14,8 +14,8 @@ from ..problems.problem import Problem
 from ..problems.vectors import create
 from ..spec import Spec, is_jax
 from ..structure import InfluenceNetwork
-from ..structure.checks import as_network
 from ..structure.labels import counted
+from ..structure.network import as_network
 from .canonical import FactoredEnv
 
 Observe = Literal["local", "global"]

@@ -14,7 +14,7 @@ from ..rollouts.seeding import differ
 from ..rollouts.seeding import observed as observed_episode
 from ..spaces import sample_valid
 from ..spec import is_jax
-from ..structure.checks import as_network, network_of
+from ..structure.network import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, own_observations
 from .defaults import declared, warn_if_complete, weights_of
 from .factors import FIXED, FactorRule, Rows, fit

@@ -25,7 +25,7 @@ from .._arrays import on_device, zeros
 from .._checks import Count, NotNegative, checked
 from ..structure import BaseNetwork, InfluenceNetwork, KArray
 from ..structure.base_network import RolloutView, TrainingSizes
-from ..structure.checks import as_network
+from ..structure.network import as_network
 from .diagnostics import Evidence, Scores
 
 LARGEST = 10**7

@@ -15,7 +15,7 @@ import numpy as np
 from .._checks import Count, NotNegative, Range, check_function, check_type, checked, listed, real_array
 from ..structure import BaseNetwork, InfluenceNetwork, KArray
 from ..structure.base_network import RolloutView, TrainingSizes, refuse_critic_of_factors
-from ..structure.checks import as_network
+from ..structure.network import as_network
 from .adaptive import LARGEST, AdaptiveNetwork, EdgeEstimates, pair_gradients
 from .diagnostics import Evidence, Scores
 

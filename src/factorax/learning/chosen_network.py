@@ -6,8 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..structure import BaseNetwork, InfluenceNetwork
-from ..structure.base_network import RolloutView, TrainingSizes
-from ..structure.k_array import KArray
+from ..structure.base_network import KArray, RolloutView, TrainingSizes
 
 
 class ChosenNetwork(BaseNetwork):

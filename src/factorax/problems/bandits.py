@@ -15,7 +15,7 @@ from array_api_compat import array_namespace, is_jax_array
 from .._checks import NotNegative, Range, check_function, check_number, checked, real_array, shown
 from .._credit import credit
 from ..structure import InfluenceNetwork, gallery
-from ..structure.checks import as_network
+from ..structure.network import as_network
 from ..structure.partition import as_index
 from .search_optimum import best_action
 

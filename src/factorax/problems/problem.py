@@ -10,7 +10,7 @@ import numpy as np
 
 from .._checks import check_function, check_type, checked, real_array, shown
 from ..structure import BaseNetwork, InfluenceNetwork
-from ..structure.checks import network_of
+from ..structure.network import network_of
 
 
 class Step(NamedTuple):

@@ -77,7 +77,7 @@ def train(
     out = Path(out)
     with ExitStack() as stack:
         record = stack.enter_context(WarningRecord())
-        model = make_model(problem, network, dataclasses.asdict(config))
+        model = FactoredPPO(problem, network, **dataclasses.asdict(config))
         run = opened(out, model, problem=problem, config=config, network=network, force=force)
         has_last = stack.enter_context(run)
         record.write_to([out])
@@ -125,7 +125,8 @@ def opened(
         remove_leftovers(out / "checkpoints", "new.safetensors")
         _check_settings(out, requested, force)
         _check_network(model.spec.network.static, out / NETWORK_COPY, force)
-        has_last = _resume(model, out) == out / "checkpoints" / "last.safetensors"
+        has_last = _restore(model, out / "checkpoints") == out / "checkpoints" / "last.safetensors"
+        _cut_metrics(model, out)
         # Written only now: settings that do not fit the checkpoint must leave the folder unchanged.
         with room(out, model.num_timesteps):
             if force:
@@ -138,11 +139,6 @@ def opened(
             sync_folder(out)
             sync_folder(out.parent)
         yield has_last
-
-
-def make_model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
-    """Return an untrained model from names and settings."""
-    return FactoredPPO(problem, network, **settings)
 
 
 def check_training(problem: str, config: Config, outs: Sequence[Any], *, network: str, **flags: bool) -> None:
@@ -202,13 +198,6 @@ def _metric_rows(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
             yield line, row
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: damaged ({error})") from error
-
-
-def _resume(model: FactoredPPO, out: Path) -> Path | None:
-    """Restore the last intact checkpoint, cut the metrics back to its step, and return its path."""
-    restored = _restore(model, out / "checkpoints")
-    _cut_metrics(model, out)
-    return restored
 
 
 def step_back(model: FactoredPPO, out: Path, step: int) -> bool:

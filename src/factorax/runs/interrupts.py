@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -37,9 +37,7 @@ class Interrupts:
                     self._before[number] = signal.signal(number, self.allowed.receive)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if kind is None or self.allowed.raised is None:
@@ -84,7 +82,5 @@ class _Allowed:
         self.here = True
 
     # If a signal arrives before `here` becomes False, its exception is the only one.
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.here = False

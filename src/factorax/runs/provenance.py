@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -90,10 +89,8 @@ class WarningRecord:
         warnings.showwarning = show
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._caught.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._caught.__exit__(*error)
 
     def write_to(self, folders: Sequence[Path]) -> None:
         """Write past and future warnings to these folders."""

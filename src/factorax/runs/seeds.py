@@ -25,7 +25,7 @@ from ..learning.stacked_states import apart, stacked
 from ..learning.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import InfluenceNetwork
-from .folder import check_training, make_model, opened, step_back
+from .folder import check_training, opened, step_back
 from .interrupts import Interrupts
 from .provenance import WarningRecord
 from .recorder import Recorder
@@ -92,7 +92,7 @@ def _train(
 ) -> list[FactoredPPO]:
     """Train runs, each with a network, a folder and settings, in one program."""
     networks = dict.fromkeys(network for network, _, _ in runs)
-    firsts = {network: make_model(problem, network, dataclasses.asdict(config)) for network in networks}
+    firsts = {network: FactoredPPO(problem, network, **dataclasses.asdict(config)) for network in networks}
     first = firsts[runs[0][0]]
     if not first.program.collector.traced:
         raise ValueError(

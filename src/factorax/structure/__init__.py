@@ -7,10 +7,10 @@ with lazy_imports(__name__):
     from . import gallery as gallery
     from . import patterns as patterns
     from .base_network import BaseNetwork as BaseNetwork
+    from .base_network import KArray as KArray
     from .closure import close_over as close_over
     from .drawing import draw as draw
     from .factorisation import Factorisation as Factorisation
-    from .k_array import KArray as KArray
     from .labels import StructureWarning as StructureWarning
     from .lagged import LaggedNetwork as LaggedNetwork
     from .network import InfluenceNetwork as InfluenceNetwork

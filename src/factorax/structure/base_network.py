@@ -2,7 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .._checks import shown
 
 if TYPE_CHECKING:
     from .network import InfluenceNetwork
@@ -46,6 +49,33 @@ class RolloutCredit(NamedTuple):
     """Returns that the critic is trained to predict, ``[T, B, v]``."""
 
 
+@dataclass(frozen=True, eq=False)
+class KArray:
+    """An influence matrix as an array of shape ``(..., n, m)``, possibly traced by JAX.
+
+    The matrix is either the same for all samples or has one entry per sample. `factorax.credit` accepts a `KArray` in
+    place of a network.
+
+    >>> import factorax as fx, numpy as np
+    >>> fx.credit(KArray(np.array([[[1.0, 1.0]], [[0.0, 1.0]]])), np.array([[10.0, 1.0], [10.0, 1.0]]))
+    array([[11.],
+           [ 1.]])
+    """
+
+    matrix: Any
+
+    def __post_init__(self) -> None:
+        if len(getattr(self.matrix, "shape", ())) < 2:
+            raise TypeError(f"matrix: got {shown(self.matrix)}, want an array of shape (..., n, m)")
+        if any(kind in str(self.matrix.dtype) for kind in ("complex", "object", "<U")):
+            raise TypeError(f"matrix: got entries of type {self.matrix.dtype}, want weights in [0, 1]")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n_actions, n_targets)``."""
+        return self.matrix.shape[-2], self.matrix.shape[-1]
+
+
 class BaseNetwork(ABC):
     """Base class of every network that can be used in training. Subclass it to write a new kind of network.
 
@@ -64,6 +94,8 @@ class BaseNetwork(ABC):
 
     is_fixed: bool = False
     """Whether edges missing from `static` are missing at every step. If true, training tests for missing edges."""
+    for_credit: str = "an InfluenceNetwork: model.network for the current edges, or .static for the initial ones"
+    """What `factorax.credit` should get instead of this network, for the message of its error."""
 
     @property
     @abstractmethod

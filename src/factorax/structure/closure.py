@@ -8,9 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from .._checks import checked, shown
-from .checks import as_network
-from .labels import some, warn
-from .network import InfluenceNetwork
+from .labels import check_distinct, some, warn
+from .network import InfluenceNetwork, as_network
 
 
 def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> InfluenceNetwork:
@@ -58,12 +57,7 @@ def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> t
     """
     checked("local_actors", local_actors, bool)
     n, m = net.shape
-    clash = sorted(set(net.actions) & set(net.targets))
-    if clash:
-        raise ValueError(
-            f"net: {some(clash)} names both an action and a target; want different names: rename one of them with "
-            "relabel()"
-        )
+    check_distinct(net.actions, net.targets)
     index = {name: i for i, name in enumerate((*net.actions, *net.targets))}
     edges = {(index.setdefault(u, len(index)), index.setdefault(v, len(index))) for u, v in _pairs(net, dynamics)}
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from .._checks import check_type, listed, shown
-from .labels import check_labels, default_labels, positions, refuse_string, some
+from .labels import check_distinct, check_labels, default_labels, positions, refuse_string, some
 from .partition import PartitionMap
 
 if TYPE_CHECKING:
@@ -110,12 +110,7 @@ def graph_of(actions: Sequence[str], targets: Sequence[str], edges: Iterable[Seq
     """Return the bipartite networkx graph of edges ``(action, target)`` or ``(action, target, weight)``."""
     import networkx as nx
 
-    clash = sorted(set(actions) & set(targets))
-    if clash:
-        raise ValueError(
-            f"net: {some(clash)} names both an action and a target; want different names: rename one of them with "
-            "relabel()"
-        )
+    check_distinct(actions, targets)
     graph = nx.DiGraph()
     graph.add_nodes_from(actions, bipartite=0)
     graph.add_nodes_from(targets, bipartite=1)

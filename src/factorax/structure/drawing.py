@@ -9,15 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from .._checks import checked, shown
-from .checks import as_network
 from .factorisation import Factorisation
 from .labels import counted
+from .network import InfluenceNetwork, as_network
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
-
-    from .network import InfluenceNetwork
 
 MAX_NODES = 60
 """Largest number of nodes on each side of a graph; more are unreadable."""
@@ -36,7 +34,7 @@ _SYMBOL = re.compile(rf"({_GREEK})([0-9]*)|([A-Za-z])([0-9]+)")
 
 
 def draw(
-    net: "InfluenceNetwork",
+    net: InfluenceNetwork,
     style: str = "bipartite",
     *,
     factorisation: Factorisation | None = None,
@@ -144,7 +142,7 @@ def draw_matrix(
 
 
 def _draw_network_matrix(
-    net: "InfluenceNetwork", order: Sequence[int], groups: Sequence[Sequence[int]], ax: "Axes | None"
+    net: InfluenceNetwork, order: Sequence[int], groups: Sequence[Sequence[int]], ax: "Axes | None"
 ) -> "Axes":
     from matplotlib.patches import Rectangle
 
@@ -163,7 +161,7 @@ def _draw_network_matrix(
     return ax
 
 
-def _arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tuple[list[int], list[list[int]]]:
+def _arrange(net: InfluenceNetwork, factorisation: Factorisation | None) -> tuple[list[int], list[list[int]]]:
     """Return the order in which actions are drawn, and the groups of two or more actions, which are adjacent in it.
 
     >>> from factorax import InfluenceNetwork

@@ -88,6 +88,16 @@ def check_same_labels(first: Sequence[str], second: Sequence[str], argument: str
         )
 
 
+def check_distinct(actions: Sequence[str], targets: Sequence[str]) -> None:
+    """Raise ValueError if a name labels both an action and a target of a network."""
+    clash = sorted(set(actions) & set(targets))
+    if clash:
+        raise ValueError(
+            f"net: {some(clash)} names both an action and a target; want different names: rename one of them with "
+            "relabel()"
+        )
+
+
 def refuse_string(labels: object, argument: str) -> None:
     """Raise TypeError for a string, which is a sequence of strings but hardly ever intended as one."""
     if isinstance(labels, str):

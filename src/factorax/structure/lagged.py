@@ -9,10 +9,9 @@ from scipy import sparse
 
 from .._checks import Whole, check_type, checked, real_array, shown
 from .base_network import BaseNetwork, RolloutCredit, RolloutView, refuse_critic_of_factors
-from .checks import as_network
 from .closure import influences, matrix_of
 from .labels import edge_label, sizes_label
-from .network import InfluenceNetwork
+from .network import InfluenceNetwork, as_network
 from .partition import namespace
 
 
@@ -127,6 +126,11 @@ class LaggedNetwork(BaseNetwork):
         return InfluenceNetwork._derive(total, nets[0].actions, nets[0].targets)
 
     is_fixed = True
+    for_credit = (
+        "a network with one K. For rewards that come lag steps after the actions, use credit(net.at(lag), psi) times "
+        "gamma**lag and sum over the lags. For returns, use credit(net.returns_network, psi), which is unbiased but "
+        "has more variance. FactoredPPO(problem, net) does the former"
+    )
 
     @property
     def static(self) -> InfluenceNetwork:

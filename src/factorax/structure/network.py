@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from .._checks import is_traced
 from .base_network import BaseNetwork
-from .canonical import canonical, digest
-from .connectivity import connected_blocks, fills_component, isolated
 from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_maps
 from .equal_rows import group_equal_rows
 from .factorisation import Factorisation, merge_rows
@@ -29,11 +28,14 @@ from .labels import (
     some,
     warn,
 )
-from .partition import PartitionMap, as_index
+from .matrices import canonical, connected_blocks, digest, fills_component, isolated
+from .partition import PartitionMap, as_index, is_array
 
 if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.axes import Axes
+
+HINT = "an array, nested lists or a scipy.sparse matrix also work"
 
 
 class InfluenceNetwork(BaseNetwork):
@@ -398,8 +400,6 @@ class InfluenceNetwork(BaseNetwork):
 
     def _combine(self, other: Any, operation: Callable[[Any, Any], Any]) -> "InfluenceNetwork":
         """Return the network with the result of an operation on both matrices, with the labels of this one."""
-        from .checks import as_network
-
         other = as_network(other, "other")
         if self.shape != other.shape:
             raise ValueError(f"other: got shape {other.shape}, want {self.shape}, the shape of the first network")
@@ -428,3 +428,39 @@ class InfluenceNetwork(BaseNetwork):
                 f"target {some([self.targets[j] for j in columns])} is influenced by no action, so it has no effect "
                 "on learning"
             )
+
+
+def is_matrix(value: Any) -> bool:
+    """Return whether `value` is an array, a sparse matrix or a list, and may therefore stand for K."""
+    return isinstance(value, list | tuple) or sparse.issparse(value) or is_array(value)
+
+
+def network_of(value: Any, argument: str) -> Any:
+    """Return a plain matrix as an `InfluenceNetwork` and any other value unchanged."""
+    return as_network(value, argument) if is_matrix(value) else value
+
+
+def as_network(value: Any, argument: str, hint: str = HINT) -> InfluenceNetwork:
+    """Return `value` as an `InfluenceNetwork`; a plain matrix gets the default labels.
+
+    Raises TypeError or ValueError with the name of the argument if that is not possible.
+
+    >>> as_network([[1, 0], [0, 1]], "network")
+    InfluenceNetwork(2 actions → 2 targets, 2 edges, density 0.5)
+    >>> as_network("chain", "net", "load one with InfluenceNetwork.load")
+    Traceback (most recent call last):
+    TypeError: net: got str, want an InfluenceNetwork; load one with InfluenceNetwork.load
+    """
+    if isinstance(value, InfluenceNetwork):
+        return value
+    if not is_matrix(value):
+        raise TypeError(f"{argument}: got {type(value).__name__}, want an InfluenceNetwork; {hint}")
+    if is_traced(value):
+        raise TypeError(
+            f"{argument}: got an array that is traced by JAX, but K must be a constant of the program; create it "
+            "outside the compiled function, or pass a KArray to credit()"
+        )
+    try:
+        return InfluenceNetwork(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{argument}: {str(error).removeprefix('matrix: ')}") from None

@@ -1,7 +1,6 @@
 """Partition maps: selection of action components, also for action spaces that are not vector spaces."""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,13 +71,8 @@ class PartitionMap:
             return _index(action, indices)
         return _kind(action)(action[i] for i in indices)
 
-    @cached_property
-    def _complement(self) -> "PartitionMap":
-        selected = set(self.indices)
-        return PartitionMap([i for i in range(self.size) if i not in selected], self.size)
-
     def __invert__(self) -> "PartitionMap":
-        return self._complement
+        return PartitionMap(sorted(set(range(self.size)) - set(self.indices)), self.size)
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -102,7 +102,7 @@ def spatial_discount(
         )
     nodes = None
     if hasattr(distances, "nodes"):
-        from scipy.sparse.csgraph import dijkstra  # as in `connectivity`
+        from scipy.sparse.csgraph import dijkstra  # as in `matrices`
 
         nodes, adjacency = _adjacency(distances, "distances", weight)
         limit = np.inf if radius is None else radius

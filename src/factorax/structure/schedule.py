@@ -9,10 +9,9 @@ import numpy as np
 
 from .._checks import Count, Share, Whole, checked, is_traced
 from .base_network import BaseNetwork, RolloutView
-from .checks import as_network
 from .factorisation import Factorisation
 from .labels import counted
-from .network import InfluenceNetwork
+from .network import InfluenceNetwork, as_network
 from .partition import is_array, namespace
 
 RAMPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -100,6 +99,8 @@ class NetworkSchedule(BaseNetwork):
         if steps < len(networks) - 1:
             raise ValueError(f"steps: got {steps}, want at least one for each of the {len(networks) - 1} parts")
         self.ramp = checked("ramp", ramp, Literal["linear", "cosine", "step"])
+
+    for_credit = "an InfluenceNetwork; take a point of it with .at(step)"
 
     @property
     def boundaries(self) -> tuple[int, ...]:

@@ -5,10 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._checks import check_type, shown
-from .base_network import BaseNetwork, RolloutView, refuse_critic_of_factors
-from .checks import as_network
-from .k_array import KArray
-from .network import InfluenceNetwork
+from .base_network import BaseNetwork, KArray, RolloutView, refuse_critic_of_factors
+from .network import InfluenceNetwork, as_network
 
 _UNTRACEABLE = {
     "TracerArrayConversionError",
@@ -43,6 +41,8 @@ class StateNetwork(BaseNetwork):
            [0., 0.],
            [1., 1.]], dtype=float32)
     """
+
+    for_credit = "the K of the states in which psi was observed: net.at(obs, info)"
 
     def __init__(self, function: Callable[[Any, Mapping[str, Any]], Any], support: InfluenceNetwork):
         if not callable(function):

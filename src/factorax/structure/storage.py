@@ -81,7 +81,9 @@ def _load_json(data: bytes) -> InfluenceNetwork:
         edges, actions, targets = content["edges"], content["actions"], content["targets"]
     except KeyError as error:
         raise _NotOurs(f"damaged: no entry {error}") from error
-    if not all(isinstance(part, list) for part in (edges, actions, targets)) or not all(map(_is_list, edges)):
+    if not all(isinstance(part, list) for part in (edges, actions, targets)) or not all(
+        isinstance(edge, list) for edge in edges
+    ):
         raise _NotOurs("damaged: actions, targets and edges must be lists")
     _check_size(len(actions), len(targets))
     return _build(lambda: InfluenceNetwork.from_edges(edges, actions, targets), content)
@@ -158,7 +160,3 @@ def _build(make: Callable[[], InfluenceNetwork], header: dict[str, Any]) -> Infl
         return network
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise _NotOurs(f"damaged: {error}") from error
-
-
-def _is_list(part: object) -> bool:
-    return isinstance(part, list)

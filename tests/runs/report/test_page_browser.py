@@ -244,8 +244,8 @@ def test_a_page_loads_itself_again_while_training_runs_and_keeps_its_place(brows
         page.close()
         (run / "metrics.jsonl").write_text("".join(lines))
 
-    monkeypatch.setattr("factorax.runs.report.writing._PAUSE", 0.5)
-    monkeypatch.setattr("factorax.runs.report.writing.time.sleep", read)
+    monkeypatch.setattr("factorax.runs.report.page._PAUSE", 0.5)
+    monkeypatch.setattr("factorax.runs.report.page.time.sleep", read)
     fx.report(run, out, play=False, watch=True)
     page, _ = open_page(browser, out)
     page.evaluate("window.before = true")

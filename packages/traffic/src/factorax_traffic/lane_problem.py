@@ -11,7 +11,7 @@ import numpy as np
 from factorax._checks import check_options
 from factorax.problems.problem import Problem, Step
 from factorax.structure import InfluenceNetwork
-from factorax.structure.checks import as_network
+from factorax.structure.network import as_network
 
 from .lane_simulator import LaneSimulator
 from .lane_state import Lanes

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...structure.checks import as_network, network_of
+from ...structure.network import as_network, network_of
 from ..views import FactorViews
 from ._packages import PPO, PPOConfig, RLModuleSpec, need
 from .joint import JointEnv

@@ -4,4 +4,4 @@ from ..._lazy import lazy_imports
 
 with lazy_imports(__name__):
     from .collection import collect as collect
-    from .writing import report as report
+    from .page import report as report

@@ -59,7 +59,10 @@ def collect(
     charts: dict[str, Any] = {}
     tell("reading problems and networks")
     specs = _specs(groups, trusted, notes)
-    groups = [replace(group, has_every_edge=_is_complete(spec)) for group, spec in zip(groups, specs, strict=True)]
+    groups = [
+        replace(group, has_every_edge=spec is not None and spec.network.is_fixed and spec.network.static.density == 1)
+        for group, spec in zip(groups, specs, strict=True)
+    ]
     firsts = [(group, spec) for group, spec in zip(groups, specs, strict=True) if spec is not None]
     views = _networks(firsts, discoveries)
     if play and groups:
@@ -147,10 +150,6 @@ def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) ->
         if _problem_key(group) not in known:
             known[_problem_key(group)] = networks.quiet_spec(group.runs[0], trusted, notes)
     return [known[_problem_key(group)] for group in groups]
-
-
-def _is_complete(spec: Spec | None) -> bool:
-    return spec is not None and spec.network.is_fixed and spec.network.static.density == 1
 
 
 def _problem_key(group: RunGroup) -> tuple[Any, ...]:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..commands import train_command
 from ..compare import default_settings
+from ..gain import train_command
 from .verdict import RunGroup
 
 _MOST_COMMANDS = 10

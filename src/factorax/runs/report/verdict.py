@@ -96,7 +96,8 @@ def run_verdicts(
         verdicts.append(Verdict(group.name, tuple(sentences), commands))
     for group in groups:
         if group.compared is None:
-            verdicts.append(Verdict(group.name, (_untold(group),)))
+            method, problem = _capital(_NAMES[role_of(group.settings)]), short_name(group.problem)
+            verdicts.append(Verdict(group.name, (f"{method} on {problem}: no episode has ended yet.",)))
     return verdicts
 
 
@@ -107,10 +108,6 @@ def with_minus(text: str) -> str:
     'seed-0 reached −105 [−114, −94.8]'
     """
     return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
-
-
-def _untold(group: RunGroup) -> str:
-    return f"{_capital(_NAMES[role_of(group.settings)])} on {short_name(group.problem)}: no episode has ended yet."
 
 
 def _capital(text: str) -> str:

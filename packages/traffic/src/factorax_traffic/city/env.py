@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from factorax.structure import BaseNetwork
-from factorax.structure.checks import as_network
+from factorax.structure.network import as_network
 
 from ..sumo.safe_xml import copy_checked, parse
 from ..sumo.simulation import Simulation, SumoBackend

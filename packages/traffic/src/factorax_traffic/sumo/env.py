@@ -12,7 +12,7 @@ import numpy as np
 
 from factorax.problems.failures import EpisodeLost
 from factorax.structure import InfluenceNetwork
-from factorax.structure.checks import as_network
+from factorax.structure.network import as_network
 
 from ..grid import SPEED_LIMIT, Grid
 from ..observations import SEEN, Readings, observe
