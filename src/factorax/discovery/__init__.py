@@ -10,7 +10,7 @@ with lazy_imports(__name__):
     from .discover import discover as discover
     from .gated import gated_critic as gated_critic
     from .interventional import intervene as intervene
-    from .lags import measure_lags as measure_lags
+    from .interventional import measure_lags as measure_lags
     from .result import Discovery as Discovery
     from .score import detectable as detectable
     from .score import score_test as score_test

@@ -105,19 +105,10 @@ def bias_report(
     net, reference = as_fixed(net, "net"), as_fixed(reference, "reference")
     if net.shape != reference.shape:
         raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, the shape of net")
-    figures = estimate(
-        _first_order,
-        _features,
-        _statistics,
-        log_prob,
-        params,
-        {"k": credit(net, psi, weights), "k_ref": credit(reference, psi, weights)},
-        actions=actions,
-        obs=obs,
-        probabilities=probabilities,
-        disjoint=disjoint,
-        factorisation=net.factorisation,
-    )
+    functions = (_first_order, _features, _statistics)
+    given = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
+    credits = {"k": credit(net, psi, weights), "k_ref": credit(reference, psi, weights)}
+    figures = estimate(functions, log_prob, params, credits, factorisation=net.factorisation, **given)
     return BiasReport(net.actions, **figures)
 
 

@@ -46,9 +46,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(
-    first_order: Features,
-    features: Features,
-    statistics: Statistics,
+    functions: tuple[Features, Features, Statistics],
     log_prob: LogProb,
     params: Any,
     credits: dict[str, jax.Array],
@@ -66,11 +64,12 @@ def estimate(
 
     **Arguments**
 
-    - `first_order`: maps the scores ``(n, p)`` of one sample, the function that sums weighted scores, and the sample's
+    - `functions`: three functions.
+      The first maps the scores ``(n, p)`` of one sample, the function that sums weighted scores, and the sample's
       `credits` to a dictionary of quantities to be centred: a variance computed as E[x²] − E[x]² would be lost in
       rounding errors.
-    - `features`: maps the same arguments and the mean of `first_order` to a pytree x.
-    - `statistics`: maps E[x], that mean and the number of samples (None if exact) to a pytree of statistics.
+      The second maps the same arguments and the mean of the first to a pytree of features x.
+      The third maps E[x], that mean and the number of samples (None if exact) to a pytree of statistics.
     - `credits`: arrays of shape ``(samples, n)`` or ``(states, samples, n)``, which define the batch axes.
     - Other arguments are as in `variance_report`.
     """
@@ -99,7 +98,6 @@ def estimate(
     if disjoint:
         check_disjoint(log_prob, params, n, data["actions"], data["obs"])
     traced = TracedLogProb(log_prob, params, *one_of(data["obs"], data["actions"]))
-    functions = (first_order, features, statistics)
     values, variances = _estimate(
         functions, traced, disjoint, batch[-1], constants=traced.constants, params=params, data=data, probabilities=p
     )

@@ -125,19 +125,10 @@ def variance_report(
     psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs, flags={"disjoint": disjoint})
     net = as_fixed(net, "net")
     kept, dropped = (f(net, psi, weights) for f in (credit, factor_baseline))
-    figures = estimate(
-        _variance_first_order,
-        _variance_features,
-        _variance_statistics,
-        log_prob,
-        params,
-        {"k": kept, "b": dropped},
-        actions=actions,
-        obs=obs,
-        probabilities=probabilities,
-        disjoint=disjoint,
-        factorisation=net.factorisation,
-    )
+    functions = (_variance_first_order, _variance_features, _variance_statistics)
+    given = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
+    credits = {"k": kept, "b": dropped}
+    figures = estimate(functions, log_prob, params, credits, factorisation=net.factorisation, **given)
     _warn_if_mixed(obs, jnp.shape(psi)[:-1])
     bias = figures.pop("bias")
     report = VarianceReport(net.actions, **figures, two_terms_suffice=net.coparent_condition())
@@ -162,20 +153,10 @@ def gradient_variance(
     Use it to compare estimators that `variance_report` does not cover, such as other baselines. Other arguments are as
     in `variance_report`.
     """
-    samples = {"actions": actions, "psi": credits, "obs": obs, "flags": {"disjoint": disjoint}}
-    credits = check_samples(log_prob, params, name="credits", **samples)
-    return estimate(
-        terms_of,
-        moments_of,
-        _any_statistics,
-        log_prob,
-        params,
-        {"credits": credits},
-        actions=actions,
-        obs=obs,
-        probabilities=probabilities,
-        disjoint=disjoint,
-    )
+    flags = {"disjoint": disjoint}
+    credits = check_samples(log_prob, params, actions=actions, psi=credits, obs=obs, name="credits", flags=flags)
+    given = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
+    return estimate((terms_of, moments_of, _any_statistics), log_prob, params, {"credits": credits}, **given)
 
 
 def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None, upper: Any = None) -> jax.Array:

@@ -46,7 +46,9 @@ def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> Influen
     net = as_network(net, "net")
     n, m = net.shape
     edges, size = influences(net, dynamics, local_actors=local_actors)
-    return InfluenceNetwork._derive(_reach(matrix_of(edges, size), n)[:, n : n + m], net.actions, net.targets)
+    u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
+    step = sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
+    return InfluenceNetwork._derive(_reach(step, n)[:, n : n + m], net.actions, net.targets)
 
 
 def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> tuple[set[tuple[int, int]], int]:
@@ -119,12 +121,6 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
             raise ValueError(f"dynamics: got {pairs[0]!r}, want pairs of names; give a matrix as a NumPy array")
         return named
     raise TypeError(f"dynamics: got {type(dynamics).__name__}, want a networkx.DiGraph, pairs of names or a matrix")
-
-
-def matrix_of(edges: set[tuple[int, int]], size: int) -> sparse.csr_array:
-    """Return pairs of indices as a boolean matrix of shape ``(size, size)``."""
-    u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
-    return sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
 
 
 def _reach(step: sparse.csr_array, n: int) -> Any:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from .._checks import Whole, check_type, checked, real_array, shown
 from .base_network import BaseNetwork, RolloutCredit, RolloutView, refuse_critic_of_factors
-from .closure import influences, matrix_of
+from .closure import influences
 from .labels import edge_label, sizes_label
 from .network import InfluenceNetwork, as_network
 from .partition import namespace
@@ -92,13 +92,17 @@ class LaggedNetwork(BaseNetwork):
         array([[ 0,  2],
                [-1,  0]])
         """
+        from scipy.sparse.csgraph import dijkstra  # slow to import
+
         net = as_network(net, "net")
         n, m = net.shape
         edges, size = influences(net, dynamics, local_actors=local_actors)
         # States change at the next step; rewards and actors read the current state.
         moves = {(u, v) for u, v in edges if v >= n + m or (n <= u < n + m and n <= v < n + m)}
-        lags = _arrivals(matrix_of(edges - moves, size), matrix_of(moves, size), n)[:, n : n + m]
-        return cls.from_lags(lags, net.actions, net.targets)
+        u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
+        takes = [float(edge in moves) for edge in sorted(edges)]
+        steps = dijkstra(sparse.csr_array((takes, (u, v)), (size, size)), indices=np.arange(n))[:, n : n + m]
+        return cls.from_lags(np.where(np.isfinite(steps), steps, -1).astype(int), net.actions, net.targets)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -180,26 +184,3 @@ class LaggedNetwork(BaseNetwork):
         n, m = self.shape
         first, last = min(self.parts), max(self.parts)
         return f"LaggedNetwork({sizes_label(n, m, self.returns_network.n_edges)}, lags {first} to {last})"
-
-
-def _arrivals(at_once: sparse.csr_array, later: sparse.csr_array, n: int) -> np.ndarray:
-    """Return the number of steps from each of the first n nodes to all nodes; −1 if there is no path.
-
-    Edges of `at_once` take no step, edges of `later` take one.
-    """
-    size = at_once.shape[0]
-    arrival = np.full((n, size), -1)
-    frontier: Any = sparse.eye_array(n, size, dtype=bool, format="csr")
-    lag = 0
-    while frontier.nnz:
-        new = frontier
-        while new.nnz:
-            arrival[new.nonzero()] = lag
-            spread = (new @ at_once).astype(bool)
-            new = spread.multiply(arrival < 0).astype(bool).tocsr()
-            new.eliminate_zeros()
-        level = sparse.csr_array(arrival == lag)
-        frontier = (level @ later).astype(bool).multiply(arrival < 0).astype(bool).tocsr()
-        frontier.eliminate_zeros()
-        lag += 1
-    return arrival

@@ -44,12 +44,8 @@ def banded(n: int, width: int) -> InfluenceNetwork:
            [0, 0, 1, 1]])
     """
     n, width = as_index(n, "n", least=1), as_index(width, "width", least=0)
-    i = np.arange(n)
-    offsets = np.arange(-min(width, n - 1), min(width, n - 1) + 1)
-    row, column = np.repeat(i, len(offsets)), (i[:, None] + offsets).ravel()
-    inside = (column >= 0) & (column < n)
-    ones = np.ones(inside.sum(), dtype=bool)
-    return InfluenceNetwork(sparse.coo_array((ones, (row[inside], column[inside])), (n, n)))
+    offsets = range(-min(width, n - 1), min(width, n - 1) + 1)
+    return InfluenceNetwork(sparse.diags_array([1.0] * len(offsets), offsets=offsets, shape=(n, n)))
 
 
 def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
