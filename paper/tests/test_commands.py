@@ -128,38 +128,6 @@ def test_plot_only_draws_the_data_that_is_there(factorax, computed):
     assert after["data.csv"].decode() == edited
 
 
-def test_plot_only_knows_seed_and_budget_from_the_folder(factorax, computed):
-    factorax("reproduce", NAME, "--budget", "paper", "--seed", "7", "--out", "mine")
-    before = Path("mine/summary.json").read_bytes()
-    assert factorax("reproduce", NAME, "--plot-only", "--out", "mine")[0] == 0
-    assert Path("mine/summary.json").read_bytes() == before
-    assert b"--budget paper --seed 7" in before
-
-
-def test_plot_only_without_data_says_so(factorax, computed, tmp_path):
-    code, output, error = factorax("reproduce", NAME, "--plot-only")
-    assert (code, output) == (2, "")
-    assert one_line(error)
-    assert "no data.csv" in error
-    assert str(FOLDER) in error
-    assert not computed
-    assert not names(tmp_path)
-
-
-def test_a_folder_of_something_else_is_refused(factorax, computed):
-    factorax("reproduce", NAME, "--out", "mine")
-    before = {name: Path("mine", name).read_bytes() for name in FILES}
-    for asked in (("--seed", "1"), ("--budget", "paper")):
-        code, _, error = factorax("reproduce", NAME, "--out", "mine", *asked)
-        assert code == 2
-        assert one_line(error)
-        assert "'mine' holds search-throughput with" in error
-    code, _, error = factorax("reproduce", "search-rate", "--out", "mine")
-    assert code == 2
-    assert "'mine' holds search-throughput; nothing was changed" in error
-    assert {name: Path("mine", name).read_bytes() for name in names(Path("mine"))} == before
-
-
 @pytest.mark.parametrize("folder", ["runs[old]", "a[/b]"])
 def test_a_folder_may_have_brackets(folder, factorax, computed):
     code, output, _ = factorax("reproduce", NAME, "--out", folder)
@@ -174,13 +142,6 @@ def test_an_unknown_experiment_is_told_which_there_are(factorax, tmp_path):
     assert "did you mean search-stability?" in error
     assert all(name in error for name in NAMES)
     assert not names(tmp_path)
-
-
-def test_no_experiment_is_told_which_there_are(factorax):
-    code, _, error = factorax("reproduce")
-    assert code == 2
-    assert one_line(error)
-    assert all(name in error for name in NAMES)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from discovery.result_cases import P, make_discovery
 
 import factorax as fx
-from factorax.discovery import adjusted
+from factorax.discovery import Discovery, adjusted
 
 
 def test_untested_pairs_do_not_count():
@@ -28,15 +28,6 @@ def test_edges_for_programs():
     assert [(e["action"], e["target"]) for e in edges] == [("heat", "psi1"), ("vent", "psi3"), ("vent", "psi1")]
     assert edges[0]["samples"] == 50
     json.dumps(edges, allow_nan=False)
-
-
-def test_words():
-    inner = make_discovery(effect=np.zeros((2, 3)))
-    text = str(make_discovery(also={"one-step": inner}, notes=("skipped: target psi3 is constant",)))
-    assert "score, network of returns, closed loop: 2 actions → 3 targets" in text
-    assert "3 of 6 pairs are edges at a false-discovery rate of 0.05, each from 50 samples" in text
-    assert "not proved independent" in text
-    assert text.endswith("skipped: target psi3 is constant")
 
 
 @pytest.mark.parametrize("style", ["matrix", "bipartite"])
@@ -67,3 +58,51 @@ def test_errors(change, message):
         make_discovery(**change)
     with pytest.raises(ValueError, match="fdr: got 5, want a number from 0 to 1"):
         make_discovery().found(5)
+
+
+def test_files_keep_everything(tmp_path):
+    step = make_discovery("interventional", notes=("one",))
+    whole = make_discovery(
+        "interventional", also={"one-step": step}, steps=12, targets=("p", "q", "ψ"), effect_unit="x",
+        streams="shifted", relative=np.full((2, 3), 0.5), lacks_reactions=True,
+    )  # fmt: skip
+    whole.save(tmp_path / "found.safetensors")
+    again = Discovery.load(tmp_path / "found.safetensors")
+    for name in (
+        "method",
+        "kind",
+        "loop",
+        "effect_unit",
+        "notes",
+        "steps",
+        "streams",
+        "lacks_reactions",
+        "actions",
+        "targets",
+    ):
+        assert getattr(again, name) == getattr(whole, name)
+    for name in ("effect", "p_value", "samples"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
+        np.testing.assert_array_equal(getattr(again.also["one-step"], name), getattr(step, name))
+    np.testing.assert_array_equal(again.relative, whole.relative)
+    assert again.also["one-step"].relative is None
+    assert again.also["one-step"].notes == ("one",)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "found.safetensors"
+    make_discovery().save(path)
+    data = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(data)
+        for place in rng.integers(len(data), size=rng.integers(1, 4)):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged[: rng.integers(len(data)) if rng.random() < 0.3 else None])
+        try:
+            assert Discovery.load(path).shape == (2, 3)
+        except ValueError as error:
+            assert "not a discovery of factorax, or damaged" in str(error)  # noqa: PT017
+    path.write_bytes(data.replace(b'\\"format\\": 1', b'\\"format\\": 9'))
+    with pytest.raises(ValueError, match="written in format 9, this factorax reads up to 1"):
+        Discovery.load(path)

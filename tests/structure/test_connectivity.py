@@ -29,15 +29,6 @@ def test_targets_without_actions_are_warned_of_by_name():
     assert len(record) == 1
 
 
-def test_a_network_without_edges_warns_of_both_sides():
-    with pytest.warns(StructureWarning) as record:
-        InfluenceNetwork(np.zeros((9, 2)))
-    assert [str(w.message) for w in record] == [
-        "action 'a1', 'a2', 'a3', 'a4', 'a5' and 4 more influences no target, so its gradient is zero",
-        "target 'psi1', 'psi2' is influenced by no action, so it has no effect on learning",
-    ]
-
-
 def test_selection_and_intersection_warn_of_what_they_cut_off():
     net = InfluenceNetwork([[1, 0], [1, 1]])
     with pytest.warns(StructureWarning, match="target 'psi2'"):

@@ -150,15 +150,6 @@ def test_invalid_edges_are_named(edges, options, argument):
         InfluenceNetwork.from_edges(edges, **options)
 
 
-def test_a_string_in_place_of_labels_is_refused():
-    with pytest.raises(TypeError, match=r"actions: got the string 'xy'"):
-        InfluenceNetwork.from_edges([("x", "p")], actions="xy")
-    with pytest.raises(TypeError, match=r"actions: got the string 'xy'"):
-        InfluenceNetwork.from_partition_maps({"p": ["x"]}, actions="xy")
-    with pytest.raises(TypeError, match=r"maps\['psi1'\]: got the string 'a1', want a list of labels such as \['a1'\]"):
-        InfluenceNetwork.from_partition_maps({"psi1": "a1"})
-
-
 @pytest.mark.parametrize(
     ("maps", "options", "argument"),
     [

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import quietly
 
+import factorax as fx
 from factorax import InfluenceNetwork, NetworkSchedule, credit, factor_baseline
-from factorax.structure import Blend
+from factorax.structure import Blend, KArray
 from factorax.structure.patterns import banded
 
 START, END = InfluenceNetwork.identity(3), InfluenceNetwork.complete(3, 3)
@@ -155,3 +156,14 @@ def test_parts_differ_by_at_most_one_step(n, steps):
 def test_invalid_arguments_are_named(networks, options, argument):
     with pytest.raises(ValueError, match=argument):
         NetworkSchedule(*networks, **{"steps": 5} | options)
+
+
+def test_an_array_credits_as_the_network_it_is():
+    rng = np.random.default_rng(0)
+    dense, psi, weights = rng.random((3, 5)), rng.normal(size=(7, 5)), rng.random(5)
+    np.testing.assert_allclose(
+        fx.credit(KArray(dense), psi, weights), fx.credit(fx.InfluenceNetwork(dense), psi, weights)
+    )
+    each = rng.random((7, 3, 5))
+    want = np.stack([fx.credit(fx.InfluenceNetwork(k), x, weights) for k, x in zip(each, psi, strict=True)])
+    np.testing.assert_allclose(fx.credit(KArray(each), psi, weights), want)

@@ -1,10 +1,13 @@
 """The page of a report: one file, strict about what runs, with texts as texts."""
 
 import re
+import time
+import webbrowser
 
 import pytest
 from runs.report.run_folders import write_run
 
+import factorax as fx
 from factorax.runs.report.collection import collect
 from factorax.runs.report.page import page
 
@@ -43,3 +46,63 @@ def test_sections_without_content_are_left_out(report):
     assert re.findall(r'<section id="(\w+)"', page(report)) == [
         *("verdict", "curves", "network", "credit", "targets", "reproduce")
     ]
+
+
+def test_one_folder_or_a_list_of_them_becomes_a_file(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run")
+    told, opened = [], []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    out = fx.report(run, tmp_path / "a.html", play=False, tell=told.append, open_browser=True)
+    assert out == tmp_path / "a.html"
+    assert out.read_text().startswith("<!doctype html>")
+    assert opened == [out.resolve().as_uri()]
+    assert told
+    assert fx.report([str(run)], str(tmp_path / "b.html"), play=False).exists()
+
+
+def test_an_earlier_report_stays_if_a_new_one_fails(tmp_path):
+    run = write_run(tmp_path / "run")
+    out = fx.report(run, tmp_path / "a.html", play=False)
+    before = out.read_bytes()
+    (run / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"damaged|delimiter|Expecting"):
+        fx.report(run, out, play=False)
+    assert out.read_bytes() == before
+
+
+def test_a_watched_report_is_written_until_training_ends(tmp_path, monkeypatch):
+    """Its page loads itself again while training runs; the last one does not."""
+    run, out = write_run(tmp_path / "run"), tmp_path / "a.html"
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:5]))
+    pages, pauses = [], []
+
+    def train(seconds):
+        pages.append(out.read_text())
+        pauses.append(seconds)
+        (run / "metrics.jsonl").write_text("".join(lines[: 5 + 8 * len(pauses)]))
+        if len(pauses) == 1:
+            (run / "config.json").rename(run / "kept")  # cannot be read: the page stays as it is
+        elif len(pauses) == 2:
+            (run / "kept").rename(run / "config.json")
+
+    monkeypatch.setattr(time, "sleep", train)
+    fx.report(run, out, play=False, watch=True)
+    assert len(pages) == 2
+    assert pages[0] == pages[1]
+    assert "80 of 320 steps" in pages[0]
+    assert '"refresh":5' in pages[0]
+    assert '"refresh":0' in out.read_text()
+    assert "of 320 steps" not in out.read_text()
+
+
+def test_an_interrupt_ends_watching_with_a_page_that_stays(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run")
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:5]))
+
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", interrupt)
+    assert '"refresh":0' in fx.report(run, tmp_path / "a.html", watch=True).read_text()
