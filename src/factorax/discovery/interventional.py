@@ -180,16 +180,6 @@ class _Evidence:
     """Number of those pairs that changed the target by less than the tolerance."""
     not_finite: list[str] = field(default_factory=list)
 
-    @classmethod
-    def none(cls, shape: tuple[int, int]) -> "_Evidence":
-        return cls(
-            edges=np.zeros(shape, bool),
-            trials=np.zeros(shape, int),
-            speaks=np.zeros(shape, int),
-            change=np.zeros(shape),
-            peak=np.zeros(shape),
-        )
-
     def add(self, episode: Reruns) -> None:
         groups, moved, edges = episode.groups.astype(int), episode.moved, self.edges
         stayed = groups.T @ ~moved
@@ -223,8 +213,8 @@ def _granted(start: Any, simulator: Simulator) -> np.ndarray:
 
 def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: int, granted: np.ndarray) -> Discovery:
     n, m = simulator.network.shape
-    evidence, began = _Evidence.none((n, m)), simulator.steps
-    evidence.edges |= granted
+    evidence = _Evidence(granted.copy(), *(np.zeros((n, m), kind) for kind in (int, int, float, float)))
+    began = simulator.steps
     rng = np.random.default_rng([seed, len(name)])
 
     def episode(number: int) -> Reruns:

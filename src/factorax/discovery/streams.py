@@ -38,7 +38,6 @@ def generators_of(env: Any) -> dict[str, Any]:
     >>> [name for name in generators_of(env) if name.endswith("._np_random")][-1]
     'env.env.env.env._np_random'
     """
-    # type: ignore[attr-defined]
     generators: dict[str, Any] = {_GLOBAL_NUMPY: np.random.mtrand._rand, _GLOBAL_PYTHON: random}
     visited = {id(generators[_GLOBAL_NUMPY]), id(np.random), id(random)}
     front: list[tuple[str, Any]] = [("env", env)]
@@ -86,11 +85,6 @@ def _frozen(state: Any) -> Any:
     if isinstance(state, dict):
         return tuple(_frozen(value) for value in state.values())
     return state.tobytes() if isinstance(state, np.ndarray) else state
-
-
-def _is_slow(generator: Any) -> bool:
-    """Return whether the state has hundreds of words, as for the Mersenne Twister."""
-    return not isinstance(generator, np.random.Generator | np.random.BitGenerator)
 
 
 def _is_new(generator: Any, seed: int) -> bool:
@@ -148,7 +142,8 @@ class StreamWatch:
         """
         seeded = [name for name in first if again.get(name) == first[name]]
         drew = {name for name in seeded if last.get(name) != first[name]}
-        slow = {name for name in seeded if name not in drew and _is_slow(self._now.get(name))}
+        quick = np.random.Generator, np.random.BitGenerator  # others may have a state of hundreds of words
+        slow = {name for name in seeded if name not in drew and not isinstance(self._now.get(name), quick)}
         self.names, self._at_end = [name for name in seeded if name not in slow], sorted(slow)
         return drew
 

@@ -98,20 +98,17 @@ def estimate(
     if disjoint:
         check_disjoint(log_prob, params, n, data["actions"], data["obs"])
     traced = TracedLogProb(log_prob, params, *one_of(data["obs"], data["actions"]))
-    values, variances = _estimate(
-        functions, traced, disjoint, batch[-1], constants=traced.constants, params=params, data=data, probabilities=p
-    )
+    values, variances = _estimate(functions, disjoint, batch[-1], traced, params=params, data=data, probabilities=p)
     return jax.tree.map(lambda v, s: Estimate(np.asarray(v), np.asarray(s)), values, variances)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _estimate(
     functions: tuple[Features, Features, Statistics],
-    traced: TracedLogProb,
     disjoint: bool,
     size: int,
+    log_prob: LogProb,
     *,
-    constants: list[Any],
     params: Any,
     data: Any,
     probabilities: jax.Array | None,
@@ -120,7 +117,7 @@ def _estimate(
     parameters."""
     data = jax.tree.map(lambda x: x.reshape(-1, size, *x.shape[1:]), data)
     states, _, n = next(iter(data["credits"].values())).shape
-    scores, add, width = factor_scores(traced.with_constants(constants), params, disjoint=disjoint)
+    scores, add, width = factor_scores(log_prob, params, disjoint=disjoint)
     chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
 
     first_order, features, statistics = functions

@@ -7,7 +7,6 @@ or a tuple, named tuple or dictionary with one entry per action.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -30,11 +29,11 @@ class ProductFormError(ValueError):
 
 
 class TracedLogProb:
-    """A log_prob represented by its traced program. It equals any other that computes the same, so each is compiled
-    once.
+    """A log_prob represented by its traced program, as an argument of compiled functions.
 
-    A function object is not a safe cache key, because the variables it closes over may have changed. Arrays closed over
-    become `constants` of the program, and numbers become part of its text.
+    It equals any other that computes the same, so each is compiled once. A function object is not a safe cache key,
+    because the variables it closes over may have changed. Arrays closed over become `constants` of the program, and
+    numbers become part of its text. Compiled functions receive it as a function.
     """
 
     def __init__(self, log_prob: LogProb, params: Any, obs: Any, action: Any):
@@ -42,7 +41,7 @@ class TracedLogProb:
         closed = jax.make_jaxpr(fresh)(params, obs, action)
         self.jaxpr, self.constants, self.text = closed.jaxpr, closed.consts, str(closed.jaxpr)
 
-    def with_constants(self, constants: list[Any]) -> LogProb:
+    def with_constants(self, constants: Sequence[Any]) -> LogProb:
         """Return the traced function, with these constants."""
         run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, constants))
         return lambda params, obs, action: run(*jax.tree.leaves((params, obs, action)))[0]
@@ -52,6 +51,11 @@ class TracedLogProb:
 
     def __hash__(self) -> int:
         return hash(self.text)
+
+
+jax.tree_util.register_pytree_node(
+    TracedLogProb, lambda traced: (traced.constants, traced), TracedLogProb.with_constants
+)
 
 
 def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any:
@@ -101,12 +105,10 @@ def compiled_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) ->
         traced = TracedLogProb(log_prob, params, *one_of(obs, actions))
     except TypeError:  # parameters that are not arrays, or whose values the function looks at
         return lambda actions: batched_log_prob(log_prob, params, obs, actions)
-    return lambda actions: _log_probs(traced, traced.constants, params, obs, actions)
+    return lambda actions: _log_probs(traced, params, obs, actions)
 
 
-@partial(jax.jit, static_argnums=0)
-def _log_probs(traced: TracedLogProb, constants: list[Any], params: Any, obs: Any, actions: Any) -> jax.Array:
-    return batched_log_prob(traced.with_constants(constants), params, obs, actions)
+_log_probs = jax.jit(batched_log_prob)
 
 
 def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = None) -> jax.Array:
@@ -118,12 +120,12 @@ def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = Non
     check_policy(log_prob, params)
     actions, obs = _batch(log_prob, params, actions, obs)
     traced = TracedLogProb(log_prob, params, *one_of(obs, actions))
-    return _score_matrix(traced, traced.constants, params, obs, actions)
+    return _score_matrix(traced, params, obs, actions)
 
 
-@partial(jax.jit, static_argnums=0)
-def _score_matrix(traced: TracedLogProb, constants: list[Any], params: Any, obs: Any, actions: Any) -> jax.Array:
-    scores, _, _ = factor_scores(traced.with_constants(constants), params, disjoint=False)
+@jax.jit
+def _score_matrix(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> jax.Array:
+    scores, _, _ = factor_scores(log_prob, params, disjoint=False)
     return jnp.swapaxes(jax.vmap(scores, in_axes=(None if obs is None else 0, 0))(obs, actions), -1, -2)
 
 
@@ -179,8 +181,7 @@ def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: An
     some_obs, some_actions = _few(obs), _few(actions)
     traced = TracedLogProb(log_prob, params, *one_of(some_obs, some_actions))
     weighted, plain = (
-        jax.tree.map(np.asarray, _gradient(traced, traced.constants, params, some_obs, some_actions, w))
-        for w in (weight, np.ones(n))
+        jax.tree.map(np.asarray, _gradient(traced, params, some_obs, some_actions, w)) for w in (weight, np.ones(n))
     )
     for got, each in zip(jax.tree.leaves(weighted), jax.tree.leaves(plain), strict=True):
         want = each * weight.reshape(-1, *[1] * (each.ndim - 1))
@@ -188,12 +189,9 @@ def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: An
             raise ValueError("params: a factor depends on the slice of another factor; want disjoint=False")
 
 
-@partial(jax.jit, static_argnums=0)
-def _gradient(
-    traced: TracedLogProb, constants: list[Any], params: Any, obs: Any, actions: Any, weight: jax.Array
-) -> Any:
+@jax.jit
+def _gradient(log_prob: LogProb, params: Any, obs: Any, actions: Any, weight: jax.Array) -> Any:
     """Return the gradient of the weighted sum of log-probabilities."""
-    log_prob = traced.with_constants(constants)
     return jax.grad(lambda p: (batched_log_prob(log_prob, p, obs, actions) * weight).sum())(params)
 
 

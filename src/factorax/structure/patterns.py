@@ -117,10 +117,13 @@ def _adjacency(graph: "nx.Graph", argument: str, weight: str | None = None) -> t
         raise TypeError(f"{argument}: got {shown(graph)}, want a networkx graph with at least one node")
     if graph.number_of_nodes() == 0:
         raise ValueError(f"{argument}: got {shown(graph)}, a graph without nodes, want at least one")
-    if graph.is_multigraph():
-        graph = _shortest_of_parallel(graph, weight)
     options: dict[str, Any] = {"weight": weight, "dtype": np.float64, "format": "csr"}
     try:
+        if graph.is_multigraph():  # of parallel edges keep the shortest, which is added last
+            lengths = sorted(graph.edges(data=weight or "weight", default=1), key=lambda edge: -edge[2])
+            nodes, graph = graph.nodes, nx.DiGraph() if graph.is_directed() else nx.Graph()
+            graph.add_nodes_from(nodes)
+            graph.add_weighted_edges_from(lengths, weight=weight or "weight")
         adjacency = nx.to_scipy_sparse_array(graph, **options)
     except (TypeError, ValueError) as error:
         raise TypeError(
@@ -129,17 +132,3 @@ def _adjacency(graph: "nx.Graph", argument: str, weight: str | None = None) -> t
     if not (adjacency.data >= 0).all():
         raise ValueError(f"distances: got an edge of length {adjacency.data.min():g}, want lengths ≥ 0")
     return list(graph.nodes), adjacency
-
-
-def _shortest_of_parallel(graph: "nx.Graph", weight: str | None) -> "nx.Graph":
-    """Return the same graph with only the shortest of parallel edges."""
-    import networkx as nx
-
-    simple = nx.DiGraph() if graph.is_directed() else nx.Graph()
-    simple.add_nodes_from(graph)
-    attribute = weight or "weight"
-    for u, v, data in graph.edges(data=True):
-        length = data.get(attribute, 1)
-        if not simple.has_edge(u, v) or length < simple.edges[u, v][attribute]:
-            simple.add_edge(u, v, **{attribute: length})
-    return simple
