@@ -13,7 +13,6 @@ from .result import Discovery, MethodName
 from .score import score_test
 
 _OF_DATA = {"score": score_test, "dependence": dependence_test, "gated": gated_critic}
-_OF_COLLECTING = ("policy", "samples", "horizon", "gamma", "n_envs", "seed")
 
 
 def discover(problem: Any, method: MethodName = "interventional", **options: Any) -> Discovery:
@@ -35,11 +34,11 @@ def discover(problem: Any, method: MethodName = "interventional", **options: Any
             raise TypeError("problem: got a Batch, which cannot be replayed; want method='score' or 'dependence'")
         check_options(options, _options_of(intervene), "method='interventional'")
         return intervene(problem, **options)
-    check_options(options, (*_options_of(_OF_DATA[method]), *_OF_COLLECTING), f"method={method!r}")
+    check_options(options, (*_options_of(_OF_DATA[method]), *_options_of(collect)), f"method={method!r}")
     if isinstance(problem, Batch):
         check_options(options, _options_of(_OF_DATA[method]), f"method={method!r} on a Batch")
         return _OF_DATA[method](problem, **options)
-    collecting = {name: options.pop(name) for name in _OF_COLLECTING if name in options}
+    collecting = {name: options.pop(name) for name in _options_of(collect) if name in options}
     return _OF_DATA[method](collect(problem, **collecting), **options)
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._checks import NotNegative, Range, check_each, checked, listed
-from ..structure import LaggedNetwork, StructureWarning
+from ..structure import InfluenceNetwork, LaggedNetwork, StructureWarning
 from ..structure.labels import counted, edge_label, some, warn
 from ..structure.network import as_network
 from .comparison_plan import plan
@@ -87,7 +87,9 @@ def intervene(
         tolerance = simulator.tolerance if tolerance is None else tolerance
         simulator.measure_spread(seed, tolerance)
         names = ["one-step"] * one_step + ["open-loop"] + ["closed-loop"] * (policy is not None)
-        granted = np.zeros(simulator.network.shape, bool) if start is None else _granted(start, simulator)
+        granted = np.zeros(simulator.network.shape, bool)
+        if start is not None:
+            granted = _fitting(start, "start", simulator).to_dense() > 0
         networks, by_tests = {}, streams == "test" or state == "unseen"
         if not by_tests:
             try:
@@ -129,10 +131,8 @@ def measure_lags(
     check_each(OPTIONS, horizon=horizon, trials=trials, seed=seed)
     simulator = simulator_of(problem, horizon)
     try:
-        net = simulator.network if network is None else as_network(network, "network")
-        n, m = simulator.network.shape
-        if net.shape != (n, m):
-            raise ValueError(f"network: got shape {net.shape}, want ({n}, {m}), the shape of the problem's network")
+        net = simulator.network if network is None else _fitting(network, "network", simulator)
+        n, m = net.shape
         rng = np.random.default_rng(seed)
         never = horizon + 1
         first = np.full((n, m), never)
@@ -202,18 +202,18 @@ class _Evidence:
         self.slight_alone = int((shown(episode.groups[single], episode.slight[single])[factors] & left).sum())
 
 
-def _granted(start: Any, simulator: Simulator) -> np.ndarray:
-    start = as_network(start, "start")
-    if start.shape != simulator.network.shape:
-        raise ValueError(
-            f"start: got shape {start.shape}, want {simulator.network.shape}, the shape of the problem's network"
-        )
-    return start.to_dense() > 0
+def _fitting(network: Any, argument: str, simulator: Simulator) -> InfluenceNetwork:
+    """Return a network; raise ValueError unless it has the shape of the problem's own."""
+    network, want = as_network(network, argument), simulator.network.shape
+    if network.shape != want:
+        raise ValueError(f"{argument}: got shape {network.shape}, want {want}, the shape of the problem's network")
+    return network
 
 
 def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: int, granted: np.ndarray) -> Discovery:
     n, m = simulator.network.shape
-    evidence = _Evidence(granted.copy(), *(np.zeros((n, m), kind) for kind in (int, int, float, float)))
+    counts, sums = np.zeros((2, n, m), int), np.zeros((2, n, m))
+    evidence = _Evidence(granted.copy(), trials=counts[0], speaks=counts[1], change=sums[0], peak=sums[1])
     began = simulator.steps
     rng = np.random.default_rng([seed, len(name)])
 
@@ -297,7 +297,9 @@ def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.ra
             # A likely suspect is changed alone, which decides; otherwise test the most informative group.
             factor = likely(trial, evidence.edges)
             of_factor = tests[suspects[factor.argmax()]] if factor.any() else tests
-            run = _run_of(episode, of_factor)
+            # The run in most of these tests: the factors changed in it are one part of their groups, the other part is
+            # tested as well.
+            run = int(np.bincount(episode.pairs[of_factor].ravel()).argmax()) if episode.all_pairs else 0
             if not _one_by_one(episode, evidence, factor, run):
                 episode.flip(run, next_group(trial, rng))
         elif trial.unexplained.any():
@@ -308,12 +310,6 @@ def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.ra
                 return
         else:
             return
-
-
-def _run_of(episode: Reruns, tests: np.ndarray) -> int:
-    """Return the run that occurs in most of these tests. The factors changed in it are one part of the tested groups;
-    the other part is tested as well."""
-    return int(np.bincount(episode.pairs[tests].ravel()).argmax()) if episode.all_pairs else 0
 
 
 def _one_by_one(episode: Reruns, evidence: _Evidence, factors: np.ndarray, run: int) -> bool:

@@ -15,8 +15,8 @@ with lazy_imports(__name__):
     from .base import KINDS as KINDS
     from .base import Distribution as Distribution
     from .base import register as register
-    from .bernoulli import Bernoulli as Bernoulli
     from .beta import Beta as Beta
+    from .categorical import Bernoulli as Bernoulli
     from .categorical import Categorical as Categorical
     from .covariance import Spread as Spread
     from .gaussian import Gaussian as Gaussian

@@ -230,7 +230,8 @@ class Product:
     def sample(self, key: Any, parameters: Array, spread: Spread) -> Array:
         """Draw raw actions ``(..., c)`` with a JAX key."""
         self._check(parameters, spread=spread)
-        _check_key(key)
+        if not hasattr(key, "dtype") or not (str(key.dtype).startswith("key<") or np.shape(key)[-1:] == (2,)):
+            raise TypeError(f"key: got {shown(key)}, want a JAX random key, such as jax.random.key(0)")
         spread = self._of_state(parameters, spread)
         import jax
 
@@ -360,8 +361,3 @@ class Product:
             return parts[0]
         order = np.argsort(np.concatenate([index for _, index in self.groups]))
         return namespace(*parts).concatenate(parts, axis=-1)[..., order]
-
-
-def _check_key(key: Any) -> None:
-    if not hasattr(key, "dtype") or not (str(key.dtype).startswith("key<") or np.shape(key)[-1:] == (2,)):
-        raise TypeError(f"key: got {shown(key)}, want a JAX random key, such as jax.random.key(0)")

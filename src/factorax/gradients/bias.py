@@ -101,7 +101,7 @@ def bias_report(
     >>> bool(report.squared.value[0] > 0.9 > report.squared.value[1])
     True
     """
-    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs, flags={"disjoint": disjoint})
+    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     net, reference = as_fixed(net, "net"), as_fixed(reference, "reference")
     if net.shape != reference.shape:
         raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, the shape of net")

@@ -73,6 +73,7 @@ def estimate(
     - `credits`: arrays of shape ``(samples, n)`` or ``(states, samples, n)``, which define the batch axes.
     - Other arguments are as in `variance_report`.
     """
+    checked("disjoint", disjoint, bool)
     if any_traced((params, credits, actions, obs)):
         raise TypeError(
             "psi: got an array that is traced by JAX, want concrete values: a report has standard errors and warnings. "

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import check_function, checked, is_traced, real_array, shown
+from .._checks import check_function, is_traced, real_array, shown
 
 _WANT_LOG_PROB = "a function of params, an observation and an action that returns log-probabilities (n,)"
 
@@ -29,16 +29,12 @@ def check_samples(
     psi: Any,
     obs: Any,
     name: str = "psi",
-    flags: dict[str, Any] | None = None,
 ) -> jax.Array:
     """Check the arguments that estimators and reports have in common, and return `psi` as an array.
 
     - `name`: the caller's name for `psi`, used in messages.
-    - `flags`: arguments that must be true or false.
     """
     check_policy(log_prob, params)
-    for flag, value in (flags or {}).items():
-        checked(flag, value, bool)
     values = real_array(name, psi, jnp)
     if values.ndim == 0 or 0 in values.shape:
         raise ValueError(f"{name}: got {shape_of(psi)}, want (..., n_targets) with at least one sample")

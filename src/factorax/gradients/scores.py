@@ -41,7 +41,7 @@ class TracedLogProb:
         closed = jax.make_jaxpr(fresh)(params, obs, action)
         self.jaxpr, self.constants, self.text = closed.jaxpr, closed.consts, str(closed.jaxpr)
 
-    def with_constants(self, constants: Sequence[Any]) -> LogProb:
+    def with_constants(self, constants: Sequence[Any]) -> Any:
         """Return the traced function, with these constants."""
         run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, constants))
         return lambda params, obs, action: run(*jax.tree.leaves((params, obs, action)))[0]

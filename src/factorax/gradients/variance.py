@@ -122,7 +122,7 @@ def variance_report(
     >>> bool(report.total_delta.value > 10 * report.total_delta.error)
     True
     """
-    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs, flags={"disjoint": disjoint})
+    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     net = as_fixed(net, "net")
     kept, dropped = (f(net, psi, weights) for f in (credit, factor_baseline))
     functions = (_variance_first_order, _variance_features, _variance_statistics)
@@ -153,8 +153,7 @@ def gradient_variance(
     Use it to compare estimators that `variance_report` does not cover, such as other baselines. Other arguments are as
     in `variance_report`.
     """
-    flags = {"disjoint": disjoint}
-    credits = check_samples(log_prob, params, actions=actions, psi=credits, obs=obs, name="credits", flags=flags)
+    credits = check_samples(log_prob, params, actions=actions, psi=credits, obs=obs, name="credits")
     given = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
     return estimate((terms_of, moments_of, _any_statistics), log_prob, params, {"credits": credits}, **given)
 

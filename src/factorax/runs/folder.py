@@ -124,7 +124,12 @@ def opened(
         remove_leftovers(out, *_WRITTEN)
         remove_leftovers(out / "checkpoints", "new.safetensors")
         _check_settings(out, requested, force)
-        _check_network(model.spec.network.static, out / NETWORK_COPY, force)
+        stored = out / NETWORK_COPY
+        if stored.exists() and not force and InfluenceNetwork.load(stored) != model.spec.network.static:
+            raise FileExistsError(
+                f"network: has changed since the run in {str(out)!r} started; want another folder, or --force to "
+                "continue with the new network"
+            )
         has_last = _restore(model, out / "checkpoints") == out / "checkpoints" / "last.safetensors"
         _cut_metrics(model, out)
         # Written only now: settings that do not fit the checkpoint must leave the folder unchanged.
@@ -134,7 +139,7 @@ def opened(
             write_json(out / "config.json", requested)
             write_made_with(out)
             if is_file(network):
-                model.spec.network.static.save(out / NETWORK_COPY)
+                model.spec.network.static.save(stored)
             (out / "checkpoints").mkdir(exist_ok=True)
             sync_folder(out)
             sync_folder(out.parent)
@@ -294,12 +299,3 @@ def _check_settings(out: Path, requested: dict[str, Any], force: bool) -> None:
                 "--force to "
                 "continue with the new settings"
             )
-
-
-def _check_network(network: InfluenceNetwork, path: Path, force: bool) -> None:
-    """Raise FileExistsError if the edges differ from those of the copy in the folder: the file may have changed."""
-    if path.exists() and not force and InfluenceNetwork.load(path) != network:
-        raise FileExistsError(
-            f"network: has changed since the run in {str(path.parent)!r} started; want another folder, or --force to "
-            "continue with the new network"
-        )

@@ -83,7 +83,10 @@ class WarningRecord:
 
         def show(message: Any, category: type[Warning], *where: Any, **options: Any) -> None:
             if issubclass(category, UserWarning):
-                self._add(str(message)[:_LONGEST_WARNING], category.__name__)
+                text = str(message)[:_LONGEST_WARNING]
+                if text not in self._messages and len(self._messages) < _MOST_WARNINGS:
+                    self._messages[text] = category.__name__
+                    self._append(text, category.__name__)
             shown_before(message, category, *where, **options)
 
         warnings.showwarning = show
@@ -96,11 +99,6 @@ class WarningRecord:
         """Write past and future warnings to these folders."""
         self._folders = list(folders)
         for message, category in self._messages.items():
-            self._append(message, category)
-
-    def _add(self, message: str, category: str) -> None:
-        if message not in self._messages and len(self._messages) < _MOST_WARNINGS:
-            self._messages[message] = category
             self._append(message, category)
 
     def _append(self, message: str, category: str) -> None:

@@ -85,16 +85,15 @@ class Factorisation:
         """
         actions = check_labels(actions, None, "actions")
         named = _lists(groups, "labels")
-        unknown = [name for group in named for name in group if isinstance(name, str) and name not in actions]
-        positions(unknown, actions, "groups")
         if any(not isinstance(name, str) for group in named for name in group):
             raise TypeError("groups: got numbers, want action labels; for numbers use Factorisation(groups, n_actions)")
+        numbered = [positions(group, actions, "groups") for group in named]
         missing = sorted(set(actions) - {name for group in named for name in group})
         if missing:
             raise ValueError(
                 f"groups: action {some(missing)} is missing; want each action in a group, which may have one action"
             )
-        return cls([positions(group, actions, "groups") for group in named], len(actions))
+        return cls(numbered, len(actions))
 
     @property
     def n_actions(self) -> int:

@@ -8,15 +8,6 @@ from .._checks import check_type, shown
 from .base_network import BaseNetwork, KArray, RolloutView, refuse_critic_of_factors
 from .network import InfluenceNetwork, as_network
 
-_UNTRACEABLE = {
-    "TracerArrayConversionError",
-    "TracerBoolConversionError",
-    "TracerIntegerConversionError",
-    "ConcretizationTypeError",
-    "NonConcreteBooleanIndexError",
-}
-"""Errors that JAX raises if a function needs the values of a traced array."""
-
 
 class StateNetwork(BaseNetwork):
     """K(observation, info): which action influences which target, *given the state in which it is taken*.
@@ -61,7 +52,7 @@ class StateNetwork(BaseNetwork):
         try:
             matrix = self.function(obs, info)
         except Exception as error:
-            if type(error).__name__ not in _UNTRACEABLE:
+            if type(error).__module__ != "jax.errors":  # raised if a function needs the values of a traced array
                 raise
             name = getattr(self.function, "__qualname__", repr(self.function))
             raise TypeError(

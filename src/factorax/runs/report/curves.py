@@ -49,7 +49,8 @@ class RunCurves:
     @property
     def final(self) -> float:
         """Mean return over the last tenth of training; NaN if no episode ended there."""
-        return _mean(self.returns[-max(1, len(self.returns) // 10) :])
+        last = self.returns[-max(1, len(self.returns) // 10) :]
+        return float(last[np.isfinite(last)].mean()) if np.isfinite(last).any() else float("nan")
 
 
 def read_curves(run: Path) -> RunCurves:
@@ -225,8 +226,3 @@ def _vector(value: Any) -> np.ndarray:
 def _labels(row: Mapping[str, Any], kind: str) -> list[str]:
     labels = row.get(f"network/{kind}", [])
     return [label for label in labels if isinstance(label, str)] if isinstance(labels, list) else []
-
-
-def _mean(values: np.ndarray) -> float:
-    values = values[np.isfinite(values)]
-    return float(values.mean()) if len(values) else float("nan")

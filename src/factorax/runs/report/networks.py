@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,9 @@ def run_network(name: str, run: RunSource, spec: Spec) -> dict[str, Any]:
         view["events"] = _scheduled(spec, run.config["config"]["total_timesteps"], view)
     if spec.network.is_fixed:
         view["suspects"] = _suspects(run, spec)
-    view["layout"] = _on_the_map(run.config["problem"], static)
+    family = family_of(run.config["problem"])
+    if family is not None and family.layout is not None:  # where actions are drawn, as points, and targets, as lines
+        view["layout"] = imported(family.layout)(run.config["problem"], static)
     return view
 
 
@@ -140,16 +143,15 @@ def _named_events(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork
 
 def _scheduled(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the changes of a network that depends only on the step; none for networks that depend on data."""
+    steps = np.linspace(0, total - 1, _STAGES).astype(int).tolist()
     try:
-        matrices = [spec.network.present(None, int(step)).to_dense() > 0 for step in np.linspace(0, total - 1, _STAGES)]
+        matrices = [spec.network.present(None, step).to_dense() > 0 for step in steps]
     except (AttributeError, TypeError, ValueError):  # the network needs a training state
         return []
     view["edges"], view["soft"] = np.argwhere(matrices[0]).tolist(), None
     events = []
-    for k in range(1, _STAGES):
-        before, after = matrices[k - 1], matrices[k]
+    for step, (before, after) in zip(steps[1:], pairwise(matrices), strict=True):
         if (before != after).any():
-            step = int(np.linspace(0, total - 1, _STAGES)[k])
             came, went = np.argwhere(after & ~before).tolist(), np.argwhere(before & ~after).tolist()
             events.append({"step": step, "came": came, "went": went})
     return events
@@ -176,9 +178,3 @@ def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
         pair = int(factors[i]), j
         suspects[pair] = min(suspects.get(pair, 1.0), float(p_value[i, j]))
     return [[i, j, float(f"{p:.3g}")] for (i, j), p in suspects.items()]
-
-
-def _on_the_map(problem: str, network: InfluenceNetwork) -> dict[str, Any] | None:
-    """Return where the problem's family draws actions, as points, and targets, as lines; None if it has no map."""
-    family = family_of(problem)
-    return imported(family.layout)(problem, network) if family is not None and family.layout is not None else None

@@ -98,6 +98,7 @@ def page(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:
 
     - `refresh`: seconds after which the page loads itself again, while training runs; 0 for never.
     """
+    data = {key: report[key] for key in _IN_SCRIPT} | {"title": report["title"], "refresh": refresh}
     scripts = [_asset(name) for name in _SCRIPTS]
     notice = _asset("uPlot.LICENSE.txt")  # must accompany each copy
     scripts[0] = f"/*\nuPlot 1.6.32\n{notice}\n*/\n{scripts[0]}"
@@ -110,7 +111,7 @@ def page(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:
         .render(
             report=report,
             sections=_safe(_environment().get_template("sections.html.j2").render(report=report)),
-            data=_safe(script_data(report, refresh=refresh)),
+            data=_safe(script_json(data)),
             scripts=[_safe(script) for script in scripts],
             styles=[_safe(style) for style in styles],
             policy=content_security_policy(scripts, styles),
@@ -123,11 +124,6 @@ def _player(prefix: str) -> tuple[str, str]:
     """Return the script, which adds a function to ``factoraxPlayers``, and the style sheet of a family's films."""
     script, style = imported(str(families()[prefix].player))()
     return f"{script}\n(window.factoraxPlayers ||= {{}})[{script_json(prefix)}] = window.factoraxFilm;", style
-
-
-def script_data(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:
-    """Return the data of the scripts as JSON that is safe in a page."""
-    return script_json({key: report[key] for key in _IN_SCRIPT} | {"title": report["title"], "refresh": refresh})
 
 
 def _safe(text: str) -> Any:
