@@ -211,14 +211,10 @@ def _(form: forms.Windows, x: Any, xp: Any) -> Any:
     padded = _pad(x, *form.padding, xp)
     blocks = xp.reshape(padded, (*x.shape[:-1], -1, form.length))
     head = xp.reshape(xp.cumulative_sum(blocks, axis=-1, include_initial=True)[..., :-1], padded.shape)
-    tail = xp.reshape(_after(blocks, xp)[..., :-1], padded.shape)
+    backwards = xp.cumulative_sum(xp.flip(blocks, axis=-1), axis=-1, include_initial=True)
+    tail = xp.reshape(xp.flip(backwards, axis=-1)[..., :-1], padded.shape)
     start = form.start + form.padding[0]
     return _take(form, "start", start, tail) + _take(form, "stop", start + form.length, head)
-
-
-def _after(x: Any, xp: Any) -> Any:
-    """Return the sum of each entry of the last axis and all after it, with a 0 at the end."""
-    return xp.flip(xp.cumulative_sum(xp.flip(x, axis=-1), axis=-1, include_initial=True), axis=-1)
 
 
 @_apply.register

@@ -32,7 +32,9 @@ def credit_section(name: str, run: RunSource, spec: Spec, measured: dict[str, np
         terms, source = measured, "measured on one rollout of the last checkpoint"
     rows = _terms(terms, network.actions)
     if rows:
-        section |= {"terms": rows, "ratio": _ratio(terms), "source": source, "gains": _gains(rows)}
+        vanilla, factored = (float(np.sum(terms[f"variance/{key}"])) for key in ("vanilla", "factored"))
+        ratio = float(f"{vanilla / factored:.4g}") if factored > 0 and np.isfinite(vanilla) else None
+        section |= {"terms": rows, "ratio": ratio, "source": source, "gains": _gains(rows)}
     return section | {"drops": _drops(spec)}
 
 
@@ -71,12 +73,6 @@ def _terms(terms: dict[str, np.ndarray], factors: tuple[str, ...]) -> list[dict[
         return []
     values = {key: numbers(column, 4) for key, column in columns.items()}
     return [{"factor": name} | {key: values[key][i] for key in values} for i, name in enumerate(factors)]
-
-
-def _ratio(terms: dict[str, np.ndarray]) -> float | None:
-    """Return the ratio of the vanilla to the factored variance, summed over factors."""
-    vanilla, factored = (float(np.sum(terms[f"variance/{key}"])) for key in ("vanilla", "factored"))
-    return float(f"{vanilla / factored:.4g}") if factored > 0 and np.isfinite(vanilla) else None
 
 
 def _gains(rows: list[dict[str, Any]]) -> dict[str, Any]:
