@@ -232,5 +232,5 @@ def test_names_of_kinds_are_unique():
 
 
 def test_an_unknown_kind_is_named():
-    with pytest.raises(ValueError, match=r"^kinds: got 'cauchy', want one of bernoulli, beta, categorical"):
+    with pytest.raises(ValueError, match=r"^kinds: got 'cauchy', want one of .*bernoulli"):
         Product(kinds=("cauchy",), choices=np.array([0]), low=np.zeros(1), high=np.ones(1))
