@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from factorax.problems import search_bandit
-from factorax.problems.search_optimum import best_action
+from factorax.problems.bandits import best_action
 
 PENALTIES = (0.0, 0.3, 1.0, 1.01, 1.3, np.sqrt(2), 1.9, np.sqrt(5), 3.0, 10.0)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -196,8 +195,3 @@ def distinct(names: Iterable[str]) -> tuple[str, ...] | None:
     """Return names as labels, or None if one is empty or occurs twice."""
     names = tuple(names)
     return names if all(names) and len(set(names)) == len(names) else None
-
-
-def size_of(shape: Iterable[int]) -> int:
-    """Return the number of entries of an array of this shape."""
-    return math.prod(int(n) for n in shape)

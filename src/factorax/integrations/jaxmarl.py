@@ -1,6 +1,7 @@
 """JaxMARL: multi-agent JAX environments. Agents become factors, and their rewards become targets."""
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,6 @@ from ._jax_environments import (
     plain_key,
     quietly,
     scalar_flag,
-    size_of,
     space_of,
     strongly_typed,
 )
@@ -160,7 +160,7 @@ class _Agents:
             )
         shapes = tuple(tuple(observed[key].shape) for key in keys)
         if all(len(shape) <= 1 for shape in shapes):
-            length = len(keys) * max(map(size_of, shapes))
+            length = len(keys) * max(map(math.prod, shapes))
             observation_space: gym.Space = gym.spaces.Box(-np.inf, np.inf, (length,), np.float32)
         elif len(set(shapes)) == 1:
             observation_space = gym.spaces.Box(-np.inf, np.inf, (len(keys), *shapes[0]), np.float32)
@@ -225,7 +225,7 @@ class _Agents:
         parts = [jnp.asarray(observed[key]).astype(jnp.float32) for key in self.keys]
         if len(self.observation_space.shape or ()) > 1:
             return jnp.stack(parts)
-        length = max(map(size_of, self.shapes))
+        length = max(map(math.prod, self.shapes))
         return jnp.concatenate([jnp.pad(part.ravel(), (0, length - part.size)) for part in parts])
 
     def act(self, action: Any) -> dict[Any, Any]:
@@ -251,7 +251,7 @@ def _available(env: Any, state: Any, spaces: dict[Any, gym.Space]) -> Callable[[
         except NotImplementedError:  # the method of the base class
             continue
         if isinstance(flags, dict) and all(
-            isinstance(space, gym.spaces.Discrete) and key in flags and size_of(flags[key].shape) == int(space.n)
+            isinstance(space, gym.spaces.Discrete) and key in flags and math.prod(flags[key].shape) == int(space.n)
             for key, space in spaces.items()
         ):
             return method

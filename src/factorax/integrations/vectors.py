@@ -17,10 +17,9 @@ from ..spec import observed_places
 from ..structure import InfluenceNetwork
 from ..structure.checks import as_network, network_of
 from ..structure.labels import counted, default_labels
-from .canonical import Places, copied, own_observations
-from .defaults import warn_if_complete, weights_of
-from .factors import FIXED, FactorRule, Rows, fit
-from .row_parts import RowParts, row_parts_of
+from .canonical import Places, copied, not_adding_up, own_observations
+from .factors import FIXED, FactorRule, Rows, fit, warn_if_complete, weights_of
+from .rewards import Parts, parts_of
 
 
 class FactoredVector(VectorEnv):
@@ -39,7 +38,7 @@ class FactoredVector(VectorEnv):
     observed_info: Places = ()
     reward_space: gym.spaces.Box
 
-    def __init__(self, env: VectorEnv, parts: RowParts, *, check_sum: bool):
+    def __init__(self, env: VectorEnv, parts: Parts, *, check_sum: bool):
         self.env, self.parts, self._check_sum = env, parts, check_sum
         self.mode = autoreset_mode(env)
         self.metadata = dict(env.metadata) | {SEED_PER_ENV: takes_seeds(env)}
@@ -117,13 +116,7 @@ class FactoredVector(VectorEnv):
             wrong &= ~resets
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            raise ValueError(
-                f"reward: the parts do not add up. In step {self._time} the reward of environment {i} is "
-                f"{rewards[i]:.6g}, but weights @ parts = {total[i]:.6g}, of parts "
-                f"{np.array2string(psi[i], precision=4)} and weights {np.array2string(self.weights, precision=4)}. Add "
-                "the missing parts, or pass the weights of the environment as weights=…; with check_sum=False the "
-                "weighted sum becomes the objective"
-            )
+            raise not_adding_up(str(self._time), f"environment {i}", rewards[i], total[i], psi[i], self.weights)
 
     def _rows(self, obs: Any) -> Any:
         """Return the observations of all environments in new arrays ``(N, ...)``, in the structure of their space."""
@@ -176,7 +169,7 @@ def wrap_vector(
             "make = fx.wrap(…, observe=…)"
         )
     one = OneOfMany(env).unwrapped
-    parts = row_parts_of(reward)
+    parts = parts_of(reward, rows=True)
     wrapped = FactoredVector(env, parts, check_sum=check_sum)
     wrapped.observed_info = observed_places(one, env.single_observation_space)
     network = network_of(network if network is not None else getattr(one, "network", None), "network")

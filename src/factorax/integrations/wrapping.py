@@ -16,8 +16,7 @@ from ..spaces import sample_valid
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, own_observations
-from .defaults import declared, warn_if_complete, weights_of
-from .factors import FIXED, FactorRule, Rows, fit
+from .factors import FIXED, FactorRule, Rows, declared, fit, warn_if_complete, weights_of
 from .observing import observed
 from .rewards import parts_of
 from .vectors import FactoredVector, wrap_vector

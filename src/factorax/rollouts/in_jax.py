@@ -270,9 +270,6 @@ class JaxCollector(Collector):
             f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps; want a problem whose episodes end"
         )
 
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
-
 
 class _Evaluation:
     """The compiled programs of an evaluation."""
