@@ -56,6 +56,18 @@ def check_known(name: str, known: Iterable[str], title: str, example: str) -> No
         )
 
 
+def env_of(
+    env: Any, settings: dict[str, Any], known: Iterable[str], build: Callable[..., Any], title: str, example: str
+) -> Any:
+    """Return an environment: one that was passed, without settings, or ``build(**settings)`` if `env` is a name."""
+    if isinstance(env, str):
+        check_known(env, known, title, example)
+        return made(build, title, settings)
+    for setting in settings:
+        raise TypeError(f"{setting}: got a setting with an environment object; want settings only with a name")
+    return env
+
+
 def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
     """Return `build(**settings)` without its warnings: Brax and MABrax warn that they are no longer developed.
 

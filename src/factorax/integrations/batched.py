@@ -13,8 +13,7 @@ from gymnasium.vector.utils import batch_space, create_empty_array
 from .._checks import Count, checked, listed, shown
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV
-from ..rollouts.returned import Misfit, real_numbers, shown_value
-from ..rollouts.returned_rows import flags
+from ..rollouts.returned import Misfit, flags, real_numbers, shown_value
 from ..structure.checks import as_network
 from ..structure.labels import check_labels, counted, some
 from .canonical import copied

@@ -151,8 +151,8 @@ def declared(env: Any, name: str) -> Any:
 
 
 def weights_of(weights: Any, default: Any, m: int) -> np.ndarray:
-    """Return λ ``(m,)``, checked: `weights`, the `default`, or ones."""
-    chosen = default if weights is None else weights
+    """Return λ ``(m,)``, checked: `weights`, the `default` if it has this shape, or ones."""
+    chosen = (default if np.shape(default) == (m,) else None) if weights is None else weights
     lam = np.ones(m) if chosen is None else real_array("weights", chosen, finite=False).astype(float)
     if lam.shape != (m,) or not np.isfinite(lam).all():
         raise ValueError(f"weights: got {shown(lam.tolist())}, want {m} finite numbers, one λ per target")

@@ -16,9 +16,8 @@ from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ._jax_environments import (
     as_element,
-    check_known,
+    env_of,
     import_package,
-    made,
     name_and_settings,
     plain_key,
     quietly,
@@ -78,18 +77,13 @@ def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool
     """
     jaxmarl = import_package("jaxmarl", "JaxMARL")
     checked("rewards_end_with_agents", rewards_end_with_agents, bool)
-    if isinstance(env, str):
-        check_known(env, jaxmarl.registered_envs, "JaxMARL", _EXAMPLE)
-        name = env
-        env = made(lambda **options: jaxmarl.make(name, **options), "JaxMARL", _with_objects(settings))
-    elif missing := [name for name in _NEEDED if not hasattr(env, name)]:
+    missing = [] if isinstance(env, str) else [name for name in _NEEDED if not hasattr(env, name)]
+    if missing:
         raise TypeError(f"env: got {shown(env)}, which has no {missing[0]}; want a JaxMARL environment or its name")
-    elif settings:
-        raise TypeError(
-            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
-        )
-    else:
-        name = getattr(env, "name", type(env).__name__)
+    name = env if isinstance(env, str) else getattr(env, "name", type(env).__name__)
+    settings = _with_objects(settings) if isinstance(env, str) else settings
+    build = lambda **options: jaxmarl.make(name, **options)  # noqa: E731
+    env = env_of(env, settings, jaxmarl.registered_envs, build, "JaxMARL", _EXAMPLE)
     env = _without_resets(env)
     agents = _Agents.of(env)
     fitted = fit(network, Rows(agents.names, agents.sizes), "leaves", len(agents.names), agents.names)

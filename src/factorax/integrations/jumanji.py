@@ -14,9 +14,8 @@ from ..spaces import ActionSpace
 from ._jax_environments import (
     as_element,
     box,
-    check_known,
+    env_of,
     import_package,
-    made,
     name_and_settings,
     network_for,
     plain_key,
@@ -58,13 +57,8 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
     """
     jumanji = import_package("jumanji", "Jumanji")
     name = env if isinstance(env, str) else type(env).__name__
-    if isinstance(env, str):
-        check_known(env, sorted(jumanji.registered_environments()), "Jumanji", "Snake-v1")
-        env = made(lambda **options: jumanji.make(name, **options), "Jumanji", settings)
-    elif settings:
-        raise TypeError(
-            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
-        )
+    known, build = jumanji.registered_environments(), lambda **options: jumanji.make(name, **options)
+    env = env_of(env, settings, sorted(known), build, "Jumanji", "Snake-v1")
     check_type("env", env, jumanji.Environment, "a Jumanji environment or its name")
     if "AutoReset" in type(env).__name__:
         raise TypeError(

@@ -11,8 +11,15 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_seeds
-from ..rollouts.returned import check_step, checked_reset, checked_step
-from ..rollouts.returned_rows import flags, last_observations, targets, with_final
+from ..rollouts.returned import (
+    check_step,
+    checked_reset,
+    checked_step,
+    flags,
+    last_observations,
+    target_rows,
+    with_final,
+)
 from ..spec import observed_places
 from ..structure import InfluenceNetwork
 from ..structure.checks import as_network, network_of
@@ -97,7 +104,7 @@ class FactoredVector(VectorEnv):
         try:
             values = self.parts.read(obs, actions, reward, info, resets)
             m = self.weights.size if hasattr(self, "weights") else self.expected
-            psi = targets(values, self.num_envs, m).astype(np.float64)
+            psi = target_rows(values, self.num_envs, m).astype(np.float64)
         except (TypeError, ValueError) as error:
             error.add_note(f"in step {self._time} of the vector environment")
             raise
@@ -193,12 +200,10 @@ def wrap_vector(
         if network.shape[1] == m and network.targets == default_labels("psi", m):
             network = network.relabel(targets=names)
     fitted = fit(network, Rows.of(env.single_action_space), factors or "elements", m, names)
-    declared_weights: Any = getattr(one, "weights", None)
-    own_local = getattr(one, "local", None)
-    lam = weights_of(weights, declared_weights if np.shape(declared_weights) == (m,) else None, m)
-    wrapped.describe(fitted, lam, local if local is not None else own_local)
+    lam = weights_of(weights, getattr(one, "weights", None), m)
+    wrapped.describe(fitted, lam, getattr(one, "local", None) if local is None else local)
     if step is not None:
-        wrapped.check_sum(step[0] @ wrapped.weights, step[1], step[0])
+        wrapped.check_sum(step[0] @ lam, step[1], step[0])
     return wrapped
 
 

@@ -150,11 +150,8 @@ class BatchedEnvironments(Environments):
 
     def adopt(self, i: int, other: Any) -> None:
         """Replace the vector that starts with environment i by the only one of `other`, with its episodes."""
-        rows = slice(i, i + self.together)
-        self.vectors[i // self.together], self.obs[rows] = other.vectors[0], other.obs
-        self.seeds[rows], self.began[rows] = other.seeds, other.began
-        for ours, theirs in zip(self.episodes, other.episodes, strict=True):
-            ours[rows] = theirs
+        super().adopt(i, other)
+        self.vectors[i // self.together] = other.vectors[0]
 
     def close(self) -> None:
         """Close all environments."""

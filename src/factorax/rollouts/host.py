@@ -159,14 +159,8 @@ class HostEnvironments(Environments):
 
     def adopt(self, i: int, other: Any) -> None:
         """Replace environment i by the only one of `other`, with its episode."""
-        self.envs[i], self.seeds[i], self.began[i], self.obs[i] = (
-            other.envs[0],
-            other.seeds[0],
-            other.began[0],
-            other.obs[0],
-        )
-        for ours, theirs in zip(self.episodes, other.episodes, strict=True):
-            ours[i] = theirs[0]
+        super().adopt(i, other)
+        self.envs[i] = other.envs[0]
 
     def close(self) -> None:
         """Close all environments."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..spaces import ActionSpace
-from .numpy_policy import TILE, log_prob_of_outputs
+from .numpy_policy import TILE, Distribution
 
 
 class ModuleArrays(NamedTuple):
@@ -31,7 +31,7 @@ local observations or None, to the parameters ``(B, c, width)`` and the new memo
 
 
 @dataclass(frozen=True, eq=False)
-class JaxPolicy:
+class JaxPolicy(Distribution):
     """A policy as a function of its arrays, and the distribution of its actions."""
 
     space: ActionSpace
@@ -45,10 +45,6 @@ class JaxPolicy:
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without compiled functions
 
-    def draw(self, rng: np.random.Generator, arrays: ModuleArrays, n_steps: int) -> np.ndarray:
-        """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
-        return self.space.noise(rng, n_steps, arrays.log_std, arrays.colour)
-
     def playing(
         self,
         arrays: ModuleArrays,
@@ -60,10 +56,6 @@ class JaxPolicy:
         """Return the policy as a function, as `NumpyPolicy.playing` does; `memory` ``(B, h)`` is for recurrent
         policies."""
         return Playing(self, arrays, first, noise, outputs, memory)
-
-    def log_prob(self, arrays: ModuleArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
-        return log_prob_of_outputs(self.space, arrays, outputs, action)
 
     @cached_property
     def _compiled(self) -> Any:
