@@ -258,17 +258,12 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
 def _traced(space: gym.Space, row: Any, xp: Any) -> tuple[Any, Any]:
     """Return the first components of a row as an element of the space, in JAX arrays, and the rest of the row."""
     match space:
-        case spaces.Tuple():
+        case spaces.Tuple() | spaces.Dict():
             parts = []
-            for part in space.spaces:
+            for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
                 element, row = _traced(part, row, xp)
                 parts.append(element)
-            return tuple(parts), row
-        case spaces.Dict():
-            named = {}
-            for name, part in space.spaces.items():
-                named[name], row = _traced(part, row, xp)
-            return named, row
+            return dict(zip(space.spaces, parts, strict=True)) if isinstance(space, spaces.Dict) else tuple(parts), row
         case spaces.Discrete():
             return row[0].astype(np.int32) + int(space.start), row[1:]
         case _:

@@ -41,7 +41,7 @@ class BatchedEnvironments(Environments):
         self.finished: list[tuple[int, np.ndarray]] = []
         """Environment and targets of all episodes that ended in the last rollout."""
         self.calls: np.ndarray | None = None
-        """The call of each transition of the last rollout, ``[T, B]``, if it differs from the step."""
+        """The call of each transition of the last rollout, ``[T, B]``."""
         self.at = 0
         """The vector that is currently called, for messages."""
 
@@ -208,12 +208,12 @@ class Calls:
 
     def transitions(
         self, n_steps: int, episodes: tuple[np.ndarray, np.ndarray]
-    ) -> tuple[Transition, np.ndarray | None, np.ndarray, list[tuple[int, np.ndarray]]]:
+    ) -> tuple[Transition, np.ndarray, np.ndarray, list[tuple[int, np.ndarray]]]:
         """Return the first `n_steps` transitions of each environment, and what else is needed of the calls.
 
-        The results are the transitions ``[T, B, ...]``; the call of each transition if it differs from the step; the
-        step before which the episodes in progress began, −1 if earlier; and all episodes that ended. `episodes` are
-        the summed targets and lengths of the episodes in progress before these calls, and are updated.
+        The results are the transitions ``[T, B, ...]``; the call of each transition; the step before which the episodes
+        in progress began, −1 if earlier; and all episodes that ended. `episodes` are the summed targets and lengths of
+        the episodes in progress before these calls, and are updated.
         """
         ends = np.argwhere(self.terminated | self.truncated)
         returns, lengths = sum_episodes(self.psi, self.real, ends, episodes, self.count)
@@ -222,17 +222,11 @@ class Calls:
         names = ("obs", "action", "psi", "next_obs", "terminated", "truncated")
         fields: dict[str, Any] = {name: getattr(self, name) for name in names}
         fields |= self.optional | {"episode_psi": returns, "episode_length": lengths}
-        calls = None
-        if self.count != n_steps or not self.real[: self.count].all():
-            # Lost environments have made too few transitions; the missing ones stay zeros.
-            calls = np.argsort(~self.real, axis=0, kind="stable")[:n_steps]
-            columns = np.arange(self.shape[1])
-            fields = {name: None if array is None else array[calls, columns] for name, array in fields.items()}
-            n_made = np.cumsum(self.real, axis=0)
-            last = np.where(last >= 0, np.minimum(n_made[last, columns], n_steps), -1)
-        else:
-            fields = {name: None if array is None else array[:n_steps] for name, array in fields.items()}
-            last = np.where(last >= 0, last + 1, -1)
+        # Lost environments have made too few transitions; the missing ones stay zeros.
+        calls, columns = np.argsort(~self.real, axis=0, kind="stable")[:n_steps], np.arange(self.shape[1])
+        fields = {name: None if array is None else array[calls, columns] for name, array in fields.items()}
+        n_made = np.cumsum(self.real, axis=0)
+        last = np.where(last >= 0, np.minimum(n_made[last, columns], n_steps), -1)
         fields["psi"] = fields["psi"].astype(np.float32)
         return Transition(**fields), calls, last, finished
 
