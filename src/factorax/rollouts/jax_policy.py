@@ -45,17 +45,10 @@ class JaxPolicy(Distribution):
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without compiled functions
 
-    def playing(
-        self,
-        arrays: ModuleArrays,
-        first: int,
-        noise: np.ndarray,
-        outputs: list[np.ndarray] | None = None,
-        memory: np.ndarray | None = None,
-    ) -> "Playing":
-        """Return the policy as a function, as `NumpyPolicy.playing` does; `memory` ``(B, h)`` is for recurrent
-        policies."""
-        return Playing(self, arrays, first, noise, outputs, memory)
+    def playing(self, *arguments: Any, **named: Any) -> "Playing":
+        """Return the policy as a function, with the arguments of `Playing`, which are those of `NumpyPolicy.playing`
+        and `memory` ``(B, h)`` for recurrent policies."""
+        return Playing(self, *arguments, **named)
 
     @cached_property
     def _compiled(self) -> Any:
@@ -82,8 +75,8 @@ class Playing:
         arrays: ModuleArrays,
         first: int,
         noise: np.ndarray,
-        outputs: list[np.ndarray] | None,
-        memory: np.ndarray | None,
+        outputs: list[np.ndarray] | None = None,
+        memory: np.ndarray | None = None,
     ):
         n_envs = noise.shape[1]
         before = first % TILE
