@@ -118,8 +118,7 @@ class Vector:
 
     def read(self, returned: Any) -> Rows:
         """Return the interpreted result of a step; raise `Misfit` if it cannot be used."""
-        if type(returned) is not tuple or len(returned) != 5 or not isinstance(returned[4], dict):
-            check_step(returned)
+        check_step(returned)
         observed, reward, terminated, truncated, info = returned
         n = self.n
         obs = observations(observed, n, self.observations)
