@@ -48,7 +48,7 @@ class ActionSpace(Product):
         within_bounds = {kind.bounded: kind.name for kind in KINDS.values() if kind.bounded is not None}
         if bounded not in within_bounds:
             raise ValueError(f"bounded: got {bounded!r}, want one of {', '.join(map(repr, within_bounds))}")
-        rows: list[tuple[str, int, float, float]] = []  # kind, number of choices, and bounds of each component
+        rows: list[tuple[str, int, Any, Any]] = []  # kind, number of choices, and bounds of each component
 
         def add(space: gym.Space, where: str) -> None:
             match space:

@@ -92,12 +92,12 @@ def mask(name: str, value: Any, *shape: int | None) -> np.ndarray:
     None."""
     entries, of = _array(value), {"factor_mask": "factor", "target_terminated": "target"}[name]
     if not _are_flags(entries, shape):
-        got, size = shown_value(value), "…" if shape[-1] is None else shape[-1]
-        if len(shape) > 1:
+        got, (*rows, size) = shown_value(value), shape
+        want = f"{'booleans' if size is None else counted(size, 'boolean')}, one per {of}"
+        if rows:
             got = got if entries is None or entries.shape == shape else f"shape {entries.shape}"
-            want = f"booleans of shape ({shape[0]}, {size}), one row per environment and one column per {of}"
-        else:
-            want = f"{'booleans' if shape[0] is None else counted(shape[0], 'boolean')}, one per {of}"
+            width = "…" if size is None else size
+            want = f"booleans of shape ({rows[0]}, {width}), one row per environment and one column per {of}"
         raise Misfit(f"info['{name}']: got {got}, want {want}")
     return entries.astype(bool, copy=False)
 

@@ -162,9 +162,10 @@ def evaluate_seeds(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> l
 
     def returns(model: FactoredPPO, deterministic: bool) -> np.ndarray:
         behaviour = program.behaviour(model.state)
-        return program.collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=0)
+        targets = program.collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=0)
+        return targets @ model.spec.weights
 
-    return [tuple(returns(model, kind) @ model.spec.weights for kind in (True, False)) for model in models]
+    return [(returns(model, True), returns(model, False)) for model in models]
 
 
 class _Seeds:
