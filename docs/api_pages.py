@@ -46,7 +46,7 @@ MODULES = (
 MORE = {
     "factorax.structure": "base_network.TrainingSizes base_network.RolloutView base_network.RolloutCredit",
     "factorax.learning": "advantages.Estimates diagnostics.Evidence",
-    "factorax.problems": "search_optimum.best_action",
+    "factorax.problems": "bandits.best_action",
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
         film.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
     "factorax_paper": """harness.experiment.Experiment harness.experiment.reproduce harness.claims.Claim

@@ -48,10 +48,7 @@ class ActionSpace(Product):
         within_bounds = {kind.bounded: kind.name for kind in KINDS.values() if kind.bounded is not None}
         if bounded not in within_bounds:
             raise ValueError(f"bounded: got {bounded!r}, want one of {', '.join(map(repr, within_bounds))}")
-        kinds: list[str] = []
-        choices: list[int] = []
-        low: list[float] = []
-        high: list[float] = []
+        rows: list[tuple[str, int, Any, Any]] = []  # kind, number of choices, and bounds of each component
 
         def add(space: gym.Space, where: str) -> None:
             match space:
@@ -63,23 +60,13 @@ class ActionSpace(Product):
                         )
                     with np.errstate(over="ignore"):  # bounds in float64 may be infinite in float32
                         bounds = space.low.ravel().astype(np.float32), space.high.ravel().astype(np.float32)
-                    narrow = has_bounds(*bounds)
-                    kinds.extend(within_bounds[bounded] if finite else Gaussian.name for finite in narrow)
-                    choices.extend([0] * narrow.size)
-                    low.extend(bounds[0])
-                    high.extend(bounds[1])
+                    kinds = [within_bounds[bounded] if finite else Gaussian.name for finite in has_bounds(*bounds)]
+                    rows.extend(zip(kinds, [0] * len(kinds), *bounds, strict=True))
                 case spaces.MultiBinary():
-                    size = int(np.prod(space.shape))
-                    kinds.extend([Bernoulli.name] * size)
-                    choices.extend([2] * size)
-                    low.extend([0.0] * size)
-                    high.extend([1.0] * size)
+                    rows.extend([(Bernoulli.name, 2, 0.0, 1.0)] * math.prod(space.shape))
                 case spaces.Discrete() | spaces.MultiDiscrete():
                     sizes = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
-                    kinds.extend([Categorical.name] * len(sizes))
-                    choices.extend(int(size) for size in sizes)
-                    low.extend([0.0] * len(sizes))
-                    high.extend(float(size - 1) for size in sizes)
+                    rows.extend((Categorical.name, int(size), 0.0, float(size - 1)) for size in sizes)
                 case spaces.Tuple():
                     for i, part in enumerate(space.spaces):
                         add(part, f"{where}[{i}]")
@@ -93,11 +80,12 @@ class ActionSpace(Product):
                     )
 
         add(space, "")
-        if not kinds:
+        if not rows:
             raise ValueError(f"action space: got {space}, which has no components; want at least one")
+        kinds, choices, low, high = zip(*rows, strict=True)
         return cls(
             space=space,
-            kinds=tuple(kinds),
+            kinds=kinds,
             choices=np.array(choices),
             low=np.array(low, np.float32),
             high=np.array(high, np.float32),
@@ -270,17 +258,12 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
 def _traced(space: gym.Space, row: Any, xp: Any) -> tuple[Any, Any]:
     """Return the first components of a row as an element of the space, in JAX arrays, and the rest of the row."""
     match space:
-        case spaces.Tuple():
+        case spaces.Tuple() | spaces.Dict():
             parts = []
-            for part in space.spaces:
+            for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
                 element, row = _traced(part, row, xp)
                 parts.append(element)
-            return tuple(parts), row
-        case spaces.Dict():
-            named = {}
-            for name, part in space.spaces.items():
-                named[name], row = _traced(part, row, xp)
-            return named, row
+            return dict(zip(space.spaces, parts, strict=True)) if isinstance(space, spaces.Dict) else tuple(parts), row
         case spaces.Discrete():
             return row[0].astype(np.int32) + int(space.start), row[1:]
         case _:

@@ -28,15 +28,3 @@ def test_episodes_are_those_of_the_simulator_s_own_evaluation(name):
     actions = [ours.action_space.sample() for _ in range(20)]
     for a, b in zip(played(ours, actions), played(own, actions), strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_only_what_cannot_change_is_kept():
-    environment = find_problem("rddl:UAV_ippc2023/1")()
-    constants = environment.rddl.sampler._sample.__self__
-    environment.reset(seed=0)
-    environment.step(environment.action_space.sample())
-    assert constants._values
-    assert constants._methods
-    model = environment.rddl.model
-    for expr in constants._expressions:
-        assert (id(expr) in constants._values) == model.is_non_fluent_expression(expr)

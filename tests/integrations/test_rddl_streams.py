@@ -86,14 +86,14 @@ def test_vectors_scalars_and_nested_draws():
 
     def nested(expr, subs):
         if expr.id == 8:
-            inner = simulator.streams.sample(SimpleNamespace(id=9, name="normal"), {})
+            inner = sample(SimpleNamespace(id=9, name="normal"), {})
             return inner, simulator.rng.normal(loc=0.0)
         return simulator.rng.normal(loc=0.0)
 
-    simulator.streams._scalar_or_array = nested
-    inner, after = simulator.streams.sample(SimpleNamespace(id=8), {})
-    simulator.streams._scalar_or_array = lambda expr, subs: simulator.rng.normal(loc=0.0)
-    assert after == simulator.streams.sample(SimpleNamespace(id=8), {}) != inner
+    sample = simulator._sample_random
+    inner, after = simulator.streams._keyed(nested, SimpleNamespace(id=8), {})
+    alone = simulator.streams._keyed(lambda expr, subs: simulator.rng.normal(loc=0.0), SimpleNamespace(id=8), {})
+    assert after == alone != inner
     assert outer not in (inner, after)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from factorax.integrations.row_parts import row_parts_of
+from factorax.integrations.rewards import parts_of
 from factorax.rollouts.returned import Misfit
 
 INFO = {
@@ -17,7 +17,7 @@ REWARDS = np.zeros(2)
 
 
 def read(reward, resets=None):
-    return row_parts_of(reward).read(None, None, REWARDS, INFO, resets)
+    return parts_of(reward, rows=True).read(None, None, REWARDS, INFO, resets)
 
 
 def test_paths_lead_to_columns():
@@ -25,12 +25,12 @@ def test_paths_lead_to_columns():
     np.testing.assert_array_equal(read("info:b.c.1"), [[4], [6]])
     np.testing.assert_array_equal(read("info:mixed"), [[1], [2]])
     np.testing.assert_array_equal(read("info:b.late", np.array([True, False])), [[0], [7]])
-    assert row_parts_of("info:a, b.c").names == ("a", "b.c")
+    assert parts_of("info:a, b.c", rows=True).names == ("a", "b.c")
 
 
 def test_nothing_and_functions():
     assert read(None) is REWARDS
-    assert row_parts_of(None).read(None, None, REWARDS, {"vector_reward": 3}, None) == 3
+    assert parts_of(None, rows=True).read(None, None, REWARDS, {"vector_reward": 3}, None) == 3
     assert read(lambda obs, actions, rewards, info: info["a"]) is INFO["a"]
 
 

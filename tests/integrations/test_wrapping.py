@@ -217,16 +217,6 @@ MISTAKES = {
         r"reward: the parts do not add up. In step 1 of the episode the reward of the environment is 5, but weights "
         r"@ parts",
     ),
-    "columns": (
-        {},
-        {"reward": "info:a,b.c", "network": fx.InfluenceNetwork.complete(2, 3)},
-        r"network: got shape \(2, 3\), want 2 × 2: the reward has 2 parts \('a', 'b.c'\); want one column per part",
-    ),
-    "rows": (
-        {},
-        {"reward": "info:a,b.c", "network": fx.InfluenceNetwork.complete(3, 2)},
-        r"network: got shape \(3, 2\), want 2 × 2: the action space has 2 components; want one row per component$",
-    ),
     "a row a machine": (
         {"action_space": gym.spaces.Box(-1.0, 1.0, (2, 2), np.float32)},
         {"reward": "info:a,b.c"},

@@ -2,17 +2,21 @@
 
 import gymnasium as gym
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 import factorax as fx
 from factorax.problems import BanditEnv, draw_centre, relu_bandit, search_bandit, separable_bandit
+from factorax.problems.bandits import best_action
 
 BANDITS = {
     "search": search_bandit([1.0, -2.0, 0.5]),
     "search, penalty on two": search_bandit([1.0, -2.0, 0.5], k=2, penalty=0.3),
     "search, strong penalty": search_bandit([1.0, -2.0, 0.5], k=2, penalty=1.2),
+    "search, very strong penalty": search_bandit(np.linspace(-5, 4, 8), k=6, penalty=4.0, scale=1.0),
+    "search, strong penalty in ℓ₂": search_bandit(np.linspace(-5, 4, 8), k=6, penalty=1.5, norm=2, scale=1.0),
     "search, distance in ℓ₂": search_bandit([1.0, -2.0, 0.5], k=2, penalty=0.3, norm=2),
     # Its slope is at most 1, in one coordinate at a time: the centre stays best.
     "search, own penalty": search_bandit(4, k=4, penalty=1.0, zeta=lambda a: a.max(axis=-1), best=draw_centre(4)),
@@ -118,3 +122,56 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"action: got .*, shape \(3,\), want \(4,\)"):
         BanditEnv(search_bandit(4)).step(np.zeros(3))
     assert fx.problems.relu_bandit(3).n == 3
+
+
+# ---- the best action of a search bandit, in closed form -----------------------------------------------------
+
+PENALTIES = (0.0, 0.3, 1.0, 1.01, 1.3, np.sqrt(2), 1.9, np.sqrt(5), 3.0, 10.0)
+
+
+def cost(action, c, k, penalty, norm):
+    return np.linalg.norm(action - c, norm) + penalty * np.linalg.norm(action[:k])
+
+
+def instances():
+    rng = np.random.default_rng(0)
+    for penalty in PENALTIES:
+        for n, k in ((1, 1), (2, 1), (3, 3), (5, 5), (6, 4), (12, 9)):
+            c = rng.uniform(-5, 5, n)
+            c[rng.uniform(size=n) < 0.15] = 0.0  # zeros, and ties
+            yield c, k, penalty
+            yield np.round(c), k, penalty
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_the_optimality_condition_holds(norm):
+    """0 is a subgradient of the convex cost: the least slope in 500 random directions and along ±eᵢ is not negative."""
+    rng = np.random.default_rng(1)
+    for c, k, penalty in instances():
+        a = best_action(c, k=k, penalty=penalty, norm=norm)
+        n, here, h = len(c), cost(a, c, k, penalty, norm), 1e-6
+        directions = np.concatenate([np.eye(n), -np.eye(n), c - a + 0 * np.eye(n), a - c + 0 * np.eye(n)])
+        random = rng.normal(size=(100, n))
+        for d in np.concatenate([directions, random, random * (rng.uniform(size=n) < 0.5)]):
+            assert cost(a + h * d, c, k, penalty, norm) >= here - 1e-12
+
+
+def test_by_hand():
+    """|c| = (3, 4): with λ² = 1.69 one action is clipped, 9 + t² = 1.69 t²; from λ² = 2 both are zero."""
+    c = np.array([3.0, -4.0, 5.0])
+    t = np.sqrt(9 / 0.69)
+    np.testing.assert_allclose(best_action(c, k=2, penalty=1.3), [3.0, -t, 5.0])
+    np.testing.assert_array_equal(best_action(c, k=2, penalty=1.5), [0.0, 0.0, 5.0])
+    np.testing.assert_array_equal(best_action(c, k=2, penalty=1.0), c)
+    np.testing.assert_array_equal(best_action(c, k=0, penalty=9.0), c)
+    np.testing.assert_array_equal(best_action(c, k=2, penalty=1.1, norm=2), [0.0, 0.0, 5.0])
+
+
+@pytest.mark.slow
+def test_it_can_be_traced():
+    traced = jax.jit(lambda c, k, penalty: best_action(c, k=k, penalty=penalty), static_argnums=(1, 2))
+    for c, k, penalty in instances():
+        got = traced(jnp.asarray(c, jnp.float32), k, penalty)
+        want = best_action(c.astype(np.float32).astype(np.float64), k=k, penalty=penalty)
+        ours, theirs = (cost(np.asarray(a, np.float64), c, k, penalty, 1) for a in (got, want))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)

@@ -63,12 +63,9 @@ STEPS = [
     (with_info(vector_reward=np.ones(3)), r"info\['vector_reward'\]: got 3 targets, want 2"),
     (with_info(vector_reward=[NAN, 1.0]), "target 0 is nan"),
     (with_info(vector_reward={"a": 1.0}), "reward: got {'a': 1.0}, want .* use fx.wrap for a PettingZoo environment"),
-    (with_info(factor_mask=[True]), r"info\['factor_mask'\]: got 1 entry, want 2 booleans"),
+    (with_info(factor_mask=[True]), r"info\['factor_mask'\]: got \[True\], want 2 booleans"),
     (with_info(factor_mask=[NAN, 1.0]), r"info\['factor_mask'\]: got \[nan, 1.0\], want 2 booleans"),
-    (
-        with_info(target_terminated=[False]),
-        r"info\['target_terminated'\]: got 1 entry, want 2 booleans, one per",
-    ),
+    (with_info(target_terminated=[False]), r"info\['target_terminated'\]: got \[False\], want 2 booleans, one per"),
 ]
 """What a step is changed by, and the message."""
 

@@ -2,9 +2,7 @@
 
 from functools import partial
 
-import gymnasium as gym
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_settings import SMALL
@@ -13,13 +11,6 @@ import factorax as fx
 from factorax.learning import Config, FactoredPPO, Learner
 from factorax.problems import chain
 from factorax.rollouts import HostCollector, JaxCollector, Transition, collector_for
-
-BACKENDS = ("inline", "processes")
-
-
-def model(problem, network=None, **settings):
-    return FactoredPPO(problem, network, **SMALL | settings)
-
 
 FIELDS_OF_BOTH = ("obs", "action", "psi", "next_obs", "terminated", "truncated", "episode_psi", "episode_length")
 
@@ -58,16 +49,6 @@ def test_all_collectors_give_the_same_fields_and_shapes(normalize_obs):
         np.testing.assert_array_equal(np.asarray(transitions.episode_length)[:, 0], [0, 4, 0, 0, 0, 4])
 
 
-@pytest.mark.slow
-def test_who_steps_the_environments_makes_no_difference():
-    """The same parameters to the bit, by two processes as by this one."""
-    ppo = [model(partial(gym.make, "CartPole-v1"), rollouts=r, workers=2 * (r != "inline")) for r in BACKENDS]
-    for one in ppo:
-        one.learn(48, progress_bar=False)
-    for one, other in zip(jax.tree.leaves(ppo[0].state), jax.tree.leaves(ppo[1].state), strict=True):
-        if not jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
-            np.testing.assert_array_equal(one, other)
-    for one in ppo:
-        one.close()
+def test_a_jax_problem_is_not_stepped_by_processes():
     with pytest.raises(ValueError, match="rollouts: got 'processes' with a JAX problem"):
-        model(chain(3), rollouts="processes")
+        FactoredPPO(chain(3), rollouts="processes", **SMALL)

@@ -6,7 +6,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from rollouts.environments import Counter
 
 from factorax.rollouts import HostEnvironments
 from factorax.rollouts.transitions import Transition, slim, whole
@@ -139,7 +138,7 @@ def test_an_environment_that_fails_is_named(where, kind, message):
 
 
 @pytest.mark.parametrize("n_envs", [1, 3])
-def test_a_mask_that_is_none_is_left_out(n_envs):
+def test_a_mask_that_is_none_or_missing_is_left_out(n_envs):
     """In all steps, or in some of some environments."""
 
     class Masks(Reuses):
@@ -148,7 +147,8 @@ def test_a_mask_that_is_none_is_left_out(n_envs):
         def step(self, action):
             self.count += 1
             mask = [False, True] if self.some and self.count == 2 else None
-            return np.zeros(2), 0.0, False, False, {"vector_reward": self.parts, "factor_mask": mask}
+            info = {} if self.count == 3 else {"factor_mask": mask}
+            return np.zeros(2), 0.0, False, False, {"vector_reward": self.parts} | info
 
     hosts = HostEnvironments(Masks, n_envs, ActionSpace.of(Masks.action_space), 2)
     hosts.init(0)
@@ -176,40 +176,6 @@ def test_a_rollout_that_was_interrupted_continues_where_it_was():
         hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 8)
     rollout = hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 2)
     assert rollout.obs[:, 0, 0].tolist() == [4, 6]
-
-
-def rollouts_of(T, n_envs=2, **options):
-    hosts = HostEnvironments(lambda: Counter(**options), n_envs, ActionSpace.of(Counter.action_space), 2)
-    hosts.init(0)
-    return lambda: hosts.collect(lambda obs: np.zeros((n_envs, 2), np.float32), T)
-
-
-@pytest.mark.parametrize("options", [{"ends": 4}, {"cut": 4}], ids=["terminated", "truncated"])
-def test_an_episode_of_a_host_ends_with_its_own_last_observation(options):
-    roll = rollouts_of(6, **options)
-    rollout = roll()
-    np.testing.assert_array_equal(rollout.obs[:, 0, 0], [0, 1, 2, 3, 0, 1])
-    np.testing.assert_array_equal(rollout.next_obs[:, 0, 0], [1, 2, 3, 4, 1, 2])
-    np.testing.assert_array_equal(rollout.terminated[:, 0], np.arange(6) == 3 if "ends" in options else False)
-    np.testing.assert_array_equal(rollout.truncated[:, 0], np.arange(6) == 3 if "cut" in options else False)
-    np.testing.assert_array_equal(rollout.episode_length[:, 0], [0, 0, 0, 4, 0, 0])
-    np.testing.assert_array_equal(rollout.episode_psi[3], [[4, 10]] * 2)
-    rollout = roll()  # continues where it was
-    np.testing.assert_array_equal(rollout.obs[:, 1, 0], [2, 3, 0, 1, 2, 3])
-    np.testing.assert_array_equal(rollout.episode_psi[1], [[4, 10]] * 2)
-
-
-def test_masks_that_come_and_go():
-    class Sometimes(Counter):
-        def step(self, action):
-            *out, info = super().step(action)
-            return *out, info | ({"factor_mask": [True, False]} if self.time == 2 else {})
-
-    hosts = HostEnvironments(Sometimes, 2, ActionSpace.of(Sometimes.action_space), 2)
-    hosts.init(0)
-    rollout = hosts.collect(lambda obs: np.zeros((2, 2), np.float32), 3)
-    np.testing.assert_array_equal(rollout.factor_mask[:, 0], [[True, True], [True, False], [True, True]])
-    assert rollout.target_terminated is None
 
 
 def test_hosts_are_seeded():

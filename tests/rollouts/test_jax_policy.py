@@ -66,10 +66,10 @@ CASES = {
     "gru": (Watching, {"architecture": "gru"}),
     "lstm, state-dependent, normalised": (
         Watching,
-        {"architecture": "lstm", "policy": "shared", "std": "state", "normalize_obs": True},
+        {"architecture": "lstm", "policy": "shared", "identity": 8, "std": "state", "normalize_obs": True},
     ),
     "conv": (Camera, {"architecture": "conv"}),
-    "attention": (Watching, {"architecture": "attention", "policy": "shared"}),
+    "attention": (Watching, {"architecture": "attention", "policy": "shared", "identity": 8}),
     "layer norm": (Watching, {"layer_norm": True, "policy": "independent"}),
 }
 

@@ -1,5 +1,8 @@
-"""Host collectors: one environment per process, rollouts that overlap learning, and evaluation."""
+"""Host collectors: one environment per process, rollouts that overlap learning, evaluation, and the stack of an
+environment that hangs."""
 
+import sys
+import time
 from functools import partial
 
 import equinox as eqx
@@ -8,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rollouts.environments import Counter
+from rollouts.environments import Counter, Drift
+from rollouts.helping import inline, iterations, plan_of
 from small_settings import SMALL
 
 from factorax.learning import Config, FactoredPPO, Learner
 from factorax.problems import chain
-from factorax.rollouts import HostCollector
+from factorax.rollouts import HostCollector, Inline
 
 BACKENDS = ("inline", "processes")
 
@@ -94,3 +98,42 @@ def test_a_host_collector_keeps_the_state_of_its_environments():
     assert [episode.length for episode in collector.episodes] == [12] * SMALL["n_envs"]
     collector.close()
     assert collector.episodes is None
+
+
+class Slow(Drift):
+    """Waits in its third step until something has been written to the file, or for a minute."""
+
+    file = None
+
+    def step(self, action):
+        self.steps = getattr(self, "steps", 0) + 1
+        end = time.monotonic() + 60.0
+        while self.steps == 3 and not self.file.stat().st_size and time.monotonic() < end:
+            time.sleep(0.01)
+        return super().step(action)
+
+
+def test_stack_of_a_hanging_environment_is_written_once_and_the_rollout_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(Slow, "file", tmp_path / "stderr")
+    with open(Slow.file, "w") as stderr:
+        monkeypatch.setattr(sys, "__stderr__", stderr)
+        plan = plan_of(Slow)
+        backend = Inline(plan, 0.05)
+        transitions = [backend.collect(iteration) for iteration in iterations(plan, 2)]
+        backend.close()
+    assert len(transitions) == 2
+    text = Slow.file.read_text()
+    assert text.count("in step\n") >= 1
+    assert "test_on_host.py" in text
+
+
+def test_no_stack_without_a_limit_or_without_stderr(tmp_path, monkeypatch):
+    with open(tmp_path / "stderr", "w") as stderr:
+        monkeypatch.setattr(sys, "__stderr__", stderr)
+        inline(plan_of(Drift), 2)
+        monkeypatch.setattr(sys, "__stderr__", None)
+        plan = plan_of(Drift)
+        backend = Inline(plan, 0.001)
+        backend.collect(*iterations(plan, 1))
+        backend.close()
+    assert not (tmp_path / "stderr").read_text()

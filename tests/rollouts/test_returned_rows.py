@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from factorax.observations import ObservationSpace
-from factorax.rollouts.returned import Misfit
-from factorax.rollouts.returned_rows import (
+from factorax.rollouts.returned import (
+    Misfit,
     entry,
     flags,
     last_observations,
-    masks,
+    mask,
     observations,
-    targets,
+    target_rows,
     with_final,
 )
 
@@ -31,16 +31,16 @@ BAD = {
     ),
     "observations: got 'abc', want real numbers": lambda: observations("abc", 2, THREE),
     "rewards: got shape (2,), want (2, 3), one row for each of 2 environments and one column per target. Return it as "
-    "the reward, or put it in info['vector_reward']; or pass its location to fx.wrap(make, network": lambda: targets(
-        np.zeros(2), 2, 3
+    "the reward, or put it in info['vector_reward']; or pass its location to fx.wrap(make, network": lambda: (
+        target_rows(np.zeros(2), 2, 3)
     ),
-    "it is the transpose: return rewards.T": lambda: targets(np.zeros((3, 2)), 2, 3),
-    "rewards: got rows of shapes (1,) and (2,), want the same shape for all": lambda: targets(
+    "it is the transpose: return rewards.T": lambda: target_rows(np.zeros((3, 2)), 2, 3),
+    "rewards: got rows of shapes (1,) and (2,), want the same shape for all": lambda: target_rows(
         [[1.0], [1.0, 2.0]], 2, 2
     ),
     "truncated: got False, want 2 booleans": lambda: flags("truncated", False, 2),
     "info['factor_mask']: got shape (2,), want booleans of shape (2, 3), one row per environment and one column per "
-    "factor": lambda: masks("factor_mask", NONE, 2, 3),
+    "factor": lambda: mask("factor_mask", NONE, 2, 3),
     "info['final_obs']: is missing in a step in which environment 1 ended": lambda: last_observations(
         {}, np.array([1]), THREE
     ),
@@ -59,8 +59,8 @@ def test_wrong_rows_are_named(message):
 def test_rows_are_read():
     np.testing.assert_array_equal(observations([[1, 2], [3, 4]], 2, box(2)), [[1, 2], [3, 4]])
     assert observations(np.zeros(2, np.int64), 2, ObservationSpace.of(gym.spaces.Discrete(3))).shape == (2, 1)
-    assert targets(np.ones(2), 2, 1).shape == (2, 1)
-    assert targets([[1.0], [2.0]], 2, 1).shape == (2, 1)
+    assert target_rows(np.ones(2), 2, 1).shape == (2, 1)
+    assert target_rows([[1.0], [2.0]], 2, 1).shape == (2, 1)
     np.testing.assert_array_equal(flags("truncated", [0, 1], 2), [False, True])
     rows, there = entry({"x": np.array([None, [1.0, 2.0]], object), "_x": np.array([False, True])}, "x", 2)
     np.testing.assert_array_equal(rows, [[0, 0], [1, 2]])

@@ -8,20 +8,32 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 from rollouts.environments import Drift, External, Forgetful, Littering, Mortal, Once
 from rollouts.helping import N_STEPS, assert_same, factory, inline, iterations, plan_of, play
+from rollouts.vectors import sync, vector_plan
 
 from factorax.rollouts import LostWarning, Processes, WorkerDied
 
 
+def vectors(make):
+    return vector_plan(partial(sync, AutoresetMode.DISABLED, make))
+
+
+kinds = pytest.mark.parametrize(("planned", "alone"), [(plan_of, plan_of), (vectors, vector_plan)], ids=["one", "many"])
+"""How workers step environments, and the plan of single environments with the same transitions."""
+
+
 @pytest.mark.slow
+@kinds
 @pytest.mark.parametrize("what", ["die", "hang"])
-def test_a_worker_lost_in_the_middle_of_a_fragment_leaves_no_trace(what, tmp_path):
+def test_a_worker_lost_in_the_middle_of_a_fragment_leaves_no_trace(what, planned, alone, tmp_path):
     """It kills itself by SIGKILL, or stands still, one step into the second fragment, and in the middle of episodes."""
-    plan = plan_of(factory(Once, str(tmp_path / "mark"), what))
+    plan = planned(partial(Once, str(tmp_path / "mark"), what))
     cause = {"die": r"was killed by signal 9 \(SIGKILL", "hang": r"had not answered after 5 s \(fragment_seconds\)"}[
         what
     ]
@@ -30,12 +42,13 @@ def test_a_worker_lost_in_the_middle_of_a_fragment_leaves_no_trace(what, tmp_pat
         transitions = play(Processes(plan, 2, 5.0 if what == "hang" else 60.0), plan, 4)
     assert len(warned) == 1, [str(x.message) for x in warned]
     assert not os.path.exists(f"/proc/{(tmp_path / 'mark').read_text()}")
-    assert_same(transitions, inline(plan_of(Drift), 4))
+    assert_same(transitions, inline(alone(Drift), 4))
     assert not (transitions[0].truncated.any(axis=0)).all()  # some episodes were replayed from the first fragment
 
 
-def test_killed_from_without_while_it_waits():
-    plan = plan_of(Drift)
+@kinds
+def test_killed_from_without_while_it_waits(planned, alone):
+    plan = planned(Drift)
     rollouts = Processes(plan, 2, 60.0)
     try:
         first, second = iterations(plan, 2)
@@ -47,7 +60,7 @@ def test_killed_from_without_while_it_waits():
             transitions.append(rollouts.collect(second))
     finally:
         rollouts.close()
-    assert_same(transitions, inline(plan, 2))
+    assert_same(transitions, inline(alone(Drift), 2))
 
 
 def test_what_killed_workers_leave_in_the_temporary_folder_is_removed(tmp_path, monkeypatch):

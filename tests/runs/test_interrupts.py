@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from factorax import _files, runs
 from factorax.learning import Config
-from factorax.problems.gymnasium_bandits import BanditEnv
+from factorax.problems.bandits import BanditEnv
 from factorax.runs import recorder
 from factorax.runs.interrupts import Interrupts
 

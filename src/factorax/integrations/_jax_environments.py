@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -55,6 +54,18 @@ def check_known(name: str, known: Iterable[str], title: str, example: str) -> No
             f"env: got {shown(name)}, want the name of a {title} environment, as in {example!r}"
             f"{did_you_mean(name, known, quoted=True)}"
         )
+
+
+def env_of(
+    env: Any, settings: dict[str, Any], known: Iterable[str], build: Callable[..., Any], title: str, example: str
+) -> Any:
+    """Return an environment: one that was passed, without settings, or ``build(**settings)`` if `env` is a name."""
+    if isinstance(env, str):
+        check_known(env, known, title, example)
+        return made(build, title, settings)
+    for setting in settings:
+        raise TypeError(f"{setting}: got a setting with an environment object; want settings only with a name")
+    return env
 
 
 def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
@@ -196,8 +207,3 @@ def distinct(names: Iterable[str]) -> tuple[str, ...] | None:
     """Return names as labels, or None if one is empty or occurs twice."""
     names = tuple(names)
     return names if all(names) and len(set(names)) == len(names) else None
-
-
-def size_of(shape: Iterable[int]) -> int:
-    """Return the number of entries of an array of this shape."""
-    return math.prod(int(n) for n in shape)

@@ -32,9 +32,8 @@ class Streams:
         self._generator = np.random.Generator(self._bits)
         self._state: Any = self._bits.state
         self._draws: dict[int, _Draws] = {}
-        self._scalar_or_array = simulator._sample_random
-        self._vector = simulator._sample_random_vector
-        simulator._sample_random, simulator._sample_random_vector = self.sample, self.sample_vector
+        simulator._sample_random = partial(self._keyed, simulator._sample_random)
+        simulator._sample_random_vector = partial(self._keyed, simulator._sample_random_vector)
 
     def start(self) -> None:
         """Start an episode; its key is drawn from the simulator's generator, which `reset(seed=…)` seeds."""
@@ -48,15 +47,8 @@ class Streams:
         self._bits.state = self._state
         return self._generator
 
-    def sample(self, expr: Any, subs: Any) -> Any:
-        """Replace the simulator's `_sample_random`."""
-        return self._keyed(self._scalar_or_array, expr, subs)
-
-    def sample_vector(self, expr: Any, subs: Any) -> Any:
-        """Replace the simulator's `_sample_random_vector`."""
-        return self._keyed(self._vector, expr, subs)
-
     def _keyed(self, sample: Callable[[Any, Any], Any], expr: Any, subs: Any) -> Any:
+        """Replace a method of the simulator that samples an expression."""
         simulator, place = self._simulator, expr.id
         draws = self._draws.get(place)
         if draws is None:

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict
 
 from .._checks import Count, check_type, checked, shown
 from ..problems.problem import Problem, Step
@@ -112,7 +112,7 @@ def _chosen(env: Any, metrics: list[str], terms: bool | None, adds_up: bool | No
     return metrics if terms or adds_up else []
 
 
-def terms_add_up(env: Any, terms: list[str], steps: int = CHECKED_STEPS) -> bool:
+def terms_add_up(env: Any, terms: list[str]) -> bool:
     """Return whether the terms add up to the reward, up to rounding, in a run with random actions."""
 
     def step(state: Any, key: jax.Array) -> Any:
@@ -121,7 +121,9 @@ def terms_add_up(env: Any, terms: list[str], steps: int = CHECKED_STEPS) -> bool
         return state, (state.reward, jnp.stack([state.metrics[term] for term in terms]))
 
     def run(key: jax.Array) -> Any:
-        return jax.lax.scan(step, strongly_typed(quietly(env.reset, plain_key(key))), jax.random.split(key, steps))[1]
+        return jax.lax.scan(
+            step, strongly_typed(quietly(env.reset, plain_key(key))), jax.random.split(key, CHECKED_STEPS)
+        )[1]
 
     reward, parts = map(np.asarray, jax.jit(run)(jax.random.key(0)))
     ends = np.flatnonzero(~np.isfinite(reward) | ~np.isfinite(parts).all(axis=1))
@@ -133,8 +135,6 @@ def terms_add_up(env: Any, terms: list[str], steps: int = CHECKED_STEPS) -> bool
 def _space_of(observed: Any) -> Any:
     """Return the unbounded space of observations: a Box, or a Dict of Boxes."""
     if isinstance(observed, dict):
-        from gymnasium.spaces import Dict
-
         return Dict({name: _space_of(part) for name, part in observed.items()})
     return box(-np.inf, np.inf, observed.shape, observed.dtype)
 

@@ -57,11 +57,7 @@ class Padded:
     def local(self, agent_of: Sequence[int]) -> Callable[[Any], Any]:
         """Return the function from combined observations to that of one agent for each row of the network."""
         n, length, index = len(self._observers), self._length, np.asarray(agent_of)
-
-        def its_own(obs: Any) -> Any:
-            return obs.reshape(*obs.shape[:-1], n, length)[..., index, :]
-
-        return its_own
+        return lambda obs: obs.reshape(*obs.shape[:-1], n, length)[..., index, :]
 
 
 class ByAgent:

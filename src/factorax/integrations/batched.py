@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -12,8 +13,7 @@ from gymnasium.vector.utils import batch_space, create_empty_array
 from .._checks import Count, checked, listed, shown
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV
-from ..rollouts.returned import Misfit, real_numbers, shown_value
-from ..rollouts.returned_rows import flags
+from ..rollouts.returned import Misfit, flags, real_numbers, shown_value
 from ..structure.labels import check_labels, counted, some
 from ..structure.network import as_network
 from .canonical import copied
@@ -101,27 +101,21 @@ def from_batched(
             raise TypeError(f"{name}: got {shown(space)}, want the Gymnasium space of one case")
     names = None if targets is None else check_labels(listed("targets", targets, "a list of names"), None, "targets")
     network = None if network is None else as_network(network, "network", FIXED)
-    make = _Make(simulator, n, action_space, observation_space, names, None if network is None else network.shape[1])
+    make = _Make(simulator, n, (action_space, observation_space), names, None if network is None else network.shape[1])
     return wrap(make, network, weights=weights, factors=factors, local=local, check_sum=False)
 
 
 class _Make:
     """Creates the vector environment of a simulator."""
 
-    def __init__(self, simulator: Any, n: int, action_space: Any, observation_space: Any, targets: Any, m: int | None):
-        self.simulator, self.n, self.spaces, self.targets, self.m = (
-            simulator,
-            n,
-            (action_space, observation_space),
-            targets,
-            m,
-        )
-        self.is_function = not _takes_nothing(simulator)
+    def __init__(self, simulator: Any, n: int, spaces: tuple[Any, Any], targets: Any, m: int | None):
+        self.simulator, self.n, self.spaces, self.targets, self.m = simulator, n, spaces, targets, m
+        self.is_function = not _accepts(simulator, 0, otherwise=isinstance(simulator, type))
         self.called = getattr(simulator, "__name__", type(simulator).__name__)
 
     def __call__(self) -> "SimulatorVector":
         if self.is_function:
-            instance: Any = _Function(self.simulator)
+            instance: Any = SimpleNamespace(step=self.simulator)
         else:
             instance = self.simulator()
             if not callable(getattr(instance, "step", None)):
@@ -132,13 +126,6 @@ class _Make:
         return SimulatorVector(
             instance, self.n, *self.spaces, targets=self.targets, n_targets=self.m, called=self.called
         )
-
-
-class _Function:
-    """A function of actions as a simulator."""
-
-    def __init__(self, function: Callable[[Any], Any]):
-        self.step = function
 
 
 class SimulatorVector(VectorEnv):
@@ -165,7 +152,7 @@ class SimulatorVector(VectorEnv):
                 "action_space=…, or set it as an attribute of the simulator"
             )
         self._reset = getattr(simulator, "reset", None)
-        self._takes_cases = self._reset is not None and _takes_two(self._reset)
+        self._takes_cases = self._reset is not None and _accepts(self._reset, 2, otherwise=True)
         observed = getattr(simulator, "observation_space", None) if observation_space is None else observation_space
         if observed is None and self._reset is not None:
             rows = self._first(np.arange(num_envs), np.arange(num_envs))
@@ -272,21 +259,12 @@ def _rows_of(name: str, given: Any, n: int, shape: tuple[int, ...] | None = None
     return rows
 
 
-def _takes_nothing(function: Any) -> bool:
+def _accepts(function: Any, count: int, *, otherwise: bool) -> bool:
+    """Return whether a function accepts so many arguments; `otherwise` if a ufunc or a function in C hides it."""
     try:
-        inspect.signature(function).bind()
-    except TypeError:
-        return False
-    except ValueError:  # a ufunc or a function in C
-        return isinstance(function, type)
-    return True
-
-
-def _takes_two(function: Any) -> bool:
-    try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
     except ValueError:
-        return True
+        return otherwise
     return True

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..problems.problem import Problem
-from ._jax_environments import check_known, import_package, made, name_and_settings
+from ._jax_environments import env_of, import_package, name_and_settings
 from ._reward_terms import check_environment, problem_of
 
 _ADD_UP = ("Ant", "Halfcheetah", "Hopper", "Humanoid", "Reacher", "Walker2d")
@@ -43,13 +43,7 @@ def from_brax(
     """
     envs = import_package("brax.envs", "Brax")
     name = env if isinstance(env, str) else type(env).__name__
-    if isinstance(env, str):
-        check_known(env, envs._envs, "Brax", "ant")
-        env = made(envs._envs[env], "Brax", settings)
-    elif settings:
-        raise TypeError(
-            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
-        )
+    env = env_of(env, settings, envs._envs, lambda **options: envs._envs[name](**options), "Brax", "ant")
     check_environment(env, envs.Env, "Brax")
     is_known = type(env).__module__.startswith("brax.envs.") and type(env).__name__ in _ADD_UP
     return problem_of(

@@ -138,13 +138,17 @@ class FactoredGymnasium(FactoredEnv):
             return
         apart = abs(total - float(reward))
         if apart > 1e-6 * abs(total) and apart > 1e-8 + 1e-4 * float(np.abs(self.weights * psi).sum()):
-            raise ValueError(
-                f"reward: the parts do not add up. In step {self._time} of the episode the reward of the environment "
-                f"is {float(reward):.6g}, but weights @ parts = {total:.6g}, of parts "
-                f"{np.array2string(psi, precision=4)} and weights {np.array2string(self.weights, precision=4)}. Add "
-                "the missing parts, or pass the weights of the environment as weights=…; with check_sum=False the "
-                "weighted sum becomes the objective"
-            )
+            raise not_adding_up(f"{self._time} of the episode", "the environment", reward, total, psi, self.weights)
+
+
+def not_adding_up(step: str, of: str, reward: Any, total: float, psi: np.ndarray, weights: np.ndarray) -> ValueError:
+    """Return the error for parts of a reward that do not add up to it."""
+    return ValueError(
+        f"reward: the parts do not add up. In step {step} the reward of {of} is {float(reward):.6g}, but weights @ "
+        f"parts = {total:.6g}, of parts {np.array2string(psi, precision=4)} and weights "
+        f"{np.array2string(weights, precision=4)}. Add the missing parts, or pass the weights of the environment as "
+        "weights=…; with check_sum=False the weighted sum becomes the objective"
+    )
 
 
 def own_observations(space: gym.Space) -> tuple[gym.Space, Callable[[Any], Any]]:

@@ -60,18 +60,12 @@ def from_gymnax(env: Any, params: Any = None, **settings: Any) -> Problem:
         settings = {name: value for name, value in settings.items() if name not in accepted}
     elif missing := [name for name in _NEEDED if not hasattr(env, name)]:
         raise TypeError(f"env: got {shown(env)}, which has no {missing[0]}; want a Gymnax environment or its name")
-    params = _replaced(env.default_params if params is None else params, settings)
+    params = env.default_params if params is None else params
     base = import_package("gymnax.environments.environment", "Gymnax")
     check_type("params", params, base.EnvParams, "the parameters of a Gymnax environment, such as its default_params")
-    return _problem(env, params, is_plain=isinstance(env, base.Environment))
-
-
-def _replaced(params: Any, settings: dict[str, Any]) -> Any:
-    """Return the parameters with some fields replaced."""
-    if not settings:
-        return params
     check_options(settings, [field.name for field in dataclasses.fields(params)], "the environment")
-    return dataclasses.replace(params, **settings)
+    params = dataclasses.replace(params, **settings)
+    return _problem(env, params, is_plain=isinstance(env, base.Environment))
 
 
 def _problem(env: Any, params: Any, *, is_plain: bool) -> Problem:

@@ -1,6 +1,7 @@
 """JaxMARL: multi-agent JAX environments. Agents become factors, and their rewards become targets."""
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +16,12 @@ from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ._jax_environments import (
     as_element,
-    check_known,
+    env_of,
     import_package,
-    made,
     name_and_settings,
     plain_key,
     quietly,
     scalar_flag,
-    size_of,
     space_of,
     strongly_typed,
 )
@@ -78,18 +77,13 @@ def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool
     """
     jaxmarl = import_package("jaxmarl", "JaxMARL")
     checked("rewards_end_with_agents", rewards_end_with_agents, bool)
-    if isinstance(env, str):
-        check_known(env, jaxmarl.registered_envs, "JaxMARL", _EXAMPLE)
-        name = env
-        env = made(lambda **options: jaxmarl.make(name, **options), "JaxMARL", _with_objects(settings))
-    elif missing := [name for name in _NEEDED if not hasattr(env, name)]:
+    missing = [] if isinstance(env, str) else [name for name in _NEEDED if not hasattr(env, name)]
+    if missing:
         raise TypeError(f"env: got {shown(env)}, which has no {missing[0]}; want a JaxMARL environment or its name")
-    elif settings:
-        raise TypeError(
-            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
-        )
-    else:
-        name = getattr(env, "name", type(env).__name__)
+    name = env if isinstance(env, str) else getattr(env, "name", type(env).__name__)
+    settings = _with_objects(settings) if isinstance(env, str) else settings
+    build = lambda **options: jaxmarl.make(name, **options)  # noqa: E731
+    env = env_of(env, settings, jaxmarl.registered_envs, build, "JaxMARL", _EXAMPLE)
     env = _without_resets(env)
     agents = _Agents.of(env)
     fitted = fit(network, Rows(agents.names, agents.sizes), "leaves", len(agents.names), agents.names)
@@ -160,7 +154,7 @@ class _Agents:
             )
         shapes = tuple(tuple(observed[key].shape) for key in keys)
         if all(len(shape) <= 1 for shape in shapes):
-            length = len(keys) * max(map(size_of, shapes))
+            length = len(keys) * max(map(math.prod, shapes))
             observation_space: gym.Space = gym.spaces.Box(-np.inf, np.inf, (length,), np.float32)
         elif len(set(shapes)) == 1:
             observation_space = gym.spaces.Box(-np.inf, np.inf, (len(keys), *shapes[0]), np.float32)
@@ -225,7 +219,7 @@ class _Agents:
         parts = [jnp.asarray(observed[key]).astype(jnp.float32) for key in self.keys]
         if len(self.observation_space.shape or ()) > 1:
             return jnp.stack(parts)
-        length = max(map(size_of, self.shapes))
+        length = max(map(math.prod, self.shapes))
         return jnp.concatenate([jnp.pad(part.ravel(), (0, length - part.size)) for part in parts])
 
     def act(self, action: Any) -> dict[Any, Any]:
@@ -251,7 +245,7 @@ def _available(env: Any, state: Any, spaces: dict[Any, gym.Space]) -> Callable[[
         except NotImplementedError:  # the method of the base class
             continue
         if isinstance(flags, dict) and all(
-            isinstance(space, gym.spaces.Discrete) and key in flags and size_of(flags[key].shape) == int(space.n)
+            isinstance(space, gym.spaces.Discrete) and key in flags and math.prod(flags[key].shape) == int(space.n)
             for key, space in spaces.items()
         ):
             return method

@@ -1,5 +1,6 @@
 """Jumanji: combinatorial problems and games in JAX; rewards of several agents become separate targets."""
 
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -13,13 +14,11 @@ from ..spaces import ActionSpace
 from ._jax_environments import (
     as_element,
     box,
-    check_known,
+    env_of,
     import_package,
-    made,
     name_and_settings,
     network_for,
     plain_key,
-    size_of,
     strongly_typed,
 )
 
@@ -58,13 +57,8 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
     """
     jumanji = import_package("jumanji", "Jumanji")
     name = env if isinstance(env, str) else type(env).__name__
-    if isinstance(env, str):
-        check_known(env, sorted(jumanji.registered_environments()), "Jumanji", "Snake-v1")
-        env = made(lambda **options: jumanji.make(name, **options), "Jumanji", settings)
-    elif settings:
-        raise TypeError(
-            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
-        )
+    known, build = jumanji.registered_environments(), lambda **options: jumanji.make(name, **options)
+    env = env_of(env, settings, sorted(known), build, "Jumanji", "Snake-v1")
     check_type("env", env, jumanji.Environment, "a Jumanji environment or its name")
     if "AutoReset" in type(env).__name__:
         raise TypeError(
@@ -85,9 +79,9 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
         element = as_element(own_space, observation)
         return renamed(element) if is_joint else element
 
-    m = size_of(env.reward_spec.shape)
+    m = math.prod(env.reward_spec.shape)
     has_parts = bool(env.reward_spec.shape)
-    has_own_ends = has_parts and size_of(env.discount_spec.shape) == m
+    has_own_ends = has_parts and math.prod(env.discount_spec.shape) == m
     last = import_package("jumanji.types", "Jumanji").StepType.LAST
 
     def reset(key: jax.Array) -> tuple[Any, Any]:
@@ -138,7 +132,7 @@ def _mask_is_joint(space: gym.Space, action_space: gym.Space) -> bool:
     if not isinstance(space, gym.spaces.Dict) or _MASK not in space.spaces:
         return False
     components = ActionSpace.of(action_space)
-    return size_of(space[_MASK].shape or ()) != int(np.sum(components.choices[components.discrete]))
+    return math.prod(space[_MASK].shape or ()) != int(np.sum(components.choices[components.discrete]))
 
 
 def _actions(spec: Any, specs: Any) -> gym.Space:

@@ -1,5 +1,6 @@
 """Observations extended by numbers from `info`."""
 
+import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -49,8 +50,13 @@ class Observed(ABC):
     places: Places
     """Their columns in a row of observations."""
 
-    def __init__(self, entries: "OrderedDict[str, gym.spaces.Box]"):
+    def __init__(self, entries: "OrderedDict[str, gym.spaces.Box]", before: Places, start: int):
+        """Add entries that begin at the column `start`."""
         self.entries = entries
+        sizes = [math.prod(space.shape) for space in entries.values()]
+        ends = start + np.cumsum(sizes, dtype=int)
+        self._places = tuple((path, int(end - n), int(end)) for path, n, end in zip(entries, sizes, ends, strict=True))
+        self.places = before + self._places
 
     @abstractmethod
     def __call__(self, obs: Any, info: Any) -> Any:
@@ -63,7 +69,7 @@ class Observed(ABC):
     def numbers(self, info: Any, path: str) -> np.ndarray:
         """Return the numbers at a path, in the shape of their space."""
         space, value = self.entries[path], _value(info, path)
-        size = int(np.prod(space.shape))
+        size = math.prod(space.shape)
         if value.size != size:
             raise ValueError(
                 f"observe: info[{path!r}] has {counted(value.size, 'number')}, want {size}, as after the first reset"
@@ -75,17 +81,11 @@ class Appended(Observed):
     """Appends the numbers to observations that are vectors."""
 
     def __init__(self, own: gym.Space, entries: "OrderedDict[str, gym.spaces.Box]", before: Places):
-        super().__init__(entries)
         space, self._flat = flat_observations(own)
-        self.size = int(np.prod(space.shape))
-        sizes = [int(np.prod(each.shape)) for each in entries.values()]
-        ends = self.size + np.cumsum(sizes, dtype=int)
-        self._places = tuple(
-            (path, int(end - size), int(end)) for path, size, end in zip(entries, sizes, ends, strict=True)
-        )
-        self.places = before + self._places
-        self._length = self.size + sum(sizes)
-        more = np.full(sum(sizes), np.inf)
+        self.size = math.prod(space.shape)
+        super().__init__(entries, before, self.size)
+        self._length = self._places[-1][2]
+        more = np.full(self._length - self.size, np.inf)
         low, high = np.append(space.low, -more), np.append(space.high, more)
         with np.errstate(over="ignore"):  # a 64-bit bound may overflow in 32 bits
             low, high = low.astype(np.float32), high.astype(np.float32)
@@ -109,7 +109,8 @@ class Entries(Observed):
     ``observation``."""
 
     def __init__(self, own: gym.Space, entries: "OrderedDict[str, gym.spaces.Box]", before: Places):
-        super().__init__(entries)
+        # the environment's own parts are first, so that earlier columns do not change
+        super().__init__(entries, before, ObservationSpace.of(own).size)
         self._copied = own_observations(own)[1]
         named = OrderedDict(own.spaces if isinstance(own, gym.spaces.Dict) else [(OWN, own)])
         self._names = list(named) if isinstance(own, gym.spaces.Dict) else None
@@ -119,14 +120,6 @@ class Entries(Observed):
                 "other names"
             )
         self.space = gym.spaces.Dict(OrderedDict([*named.items(), *entries.items()]))
-        # the environment's own parts are first, so that earlier columns do not change
-        start = ObservationSpace.of(own).size
-        places = []
-        for path, space in entries.items():
-            end = start + int(np.prod(space.shape))
-            places.append((path, start, end))
-            start = end
-        self.places = before + tuple(places)
 
     def __call__(self, obs: Any, info: Any) -> dict[str, Any]:
         """Return the observation as a dict."""

@@ -11,8 +11,7 @@ from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
 from .agent_observations import agent_observations
 from .canonical import FactoredEnv, copied
-from .defaults import warn_if_complete, weights_of
-from .factors import FactorRule, Rows, fit
+from .factors import FactorRule, Rows, fit, warn_if_complete, weights_of
 from .rewards import parts_of
 
 _DICTS = ("observation", "reward", "terminated", "truncated")

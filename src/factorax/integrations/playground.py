@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..problems.problem import Problem
-from ._jax_environments import check_known, import_package, made, name_and_settings
+from ._jax_environments import env_of, import_package, name_and_settings
 from ._reward_terms import check_environment, problem_of
 
 _EXAMPLE = "CartpoleBalance"
@@ -52,18 +52,15 @@ def from_playground(
     """
     package = import_package("mujoco_playground", "MuJoCo Playground")
     name = env if isinstance(env, str) else type(env).__name__
-    if isinstance(env, str):
-        check_known(env, package.registry.ALL_ENVS, "MuJoCo Playground", _EXAMPLE)
-        config = package.registry.get_default_config(env)
+    registry = package.registry
+
+    def build(**overrides: Any) -> Any:
+        config = registry.get_default_config(name)
         if "impl" in config:
-            settings = {"impl": "jax"} | settings
-        env = made(
-            lambda **overrides: package.registry.load(name, config, overrides or None), "MuJoCo Playground", settings
-        )
-    elif settings:
-        raise TypeError(
-            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
-        )
+            overrides = {"impl": "jax"} | overrides
+        return registry.load(name, config, overrides or None)
+
+    env = env_of(env, settings, registry.ALL_ENVS, build, "MuJoCo Playground", _EXAMPLE)
     check_environment(env, package.MjxEnv, "MuJoCo Playground")
     configured = getattr(getattr(env, "_config", None), "episode_length", None)
     return problem_of(

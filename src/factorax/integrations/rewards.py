@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..structure.labels import some
+from ..rollouts.returned import Misfit
+from ..structure.labels import counted, some
 
 _EVERY_STEP = (
     "Every step must have it: add it in the environment, or pass a function (obs, action, reward, info) -> "
@@ -14,27 +15,35 @@ _EVERY_STEP = (
 
 
 class Parts(NamedTuple):
-    """How to read the vector of targets from the result of a step."""
+    """How to read the targets from the result of a step."""
 
-    read: Callable[[Any, Any, Any, Any], Any]
-    """Maps observation, action, reward and info to an array, a list or a number."""
+    read: Callable[..., Any]
+    """Maps observation, action, reward and info to an array, a list or a number. For a vector environment, all have
+    rows, the mask of environments that were only reset is the fifth argument, and the result is ``(N, m)``."""
     names: tuple[str, ...] | None = None
     """Names of the targets, if they have any."""
 
 
-def parts_of(reward: Any) -> Parts:
-    """Interpret the argument `reward` of `wrap` for a single environment."""
+def parts_of(reward: Any, *, rows: bool = False) -> Parts:
+    """Interpret the argument `reward` of `wrap` for a single environment, or with `rows` for a vector environment."""
     if reward is None:
-        return Parts(lambda obs, action, reward, info: info.get("vector_reward", reward))
+        return Parts(lambda obs, action, reward, info, resets=None: info.get("vector_reward", reward))
     if isinstance(reward, str) and reward.startswith("info:"):
-        return _from_info(reward)
+        return (_rows_from_info if rows else _from_info)(reward)
     if callable(reward):
-        return Parts(reward)
+        return Parts(
+            (lambda obs, actions, rewards, info, resets: reward(obs, actions, rewards, info)) if rows else reward
+        )
     if isinstance(reward, str) and reward == "collapse":
         raise ValueError('reward: got "collapse", want it only for PettingZoo agents with equal rewards')
+    function = (
+        "(obs, actions, rewards, info) -> array with one row per environment"
+        if rows
+        else "(obs, action, reward, info) -> vector"
+    )
     raise ValueError(
-        f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function '
-        "(obs, action, reward, info) -> vector, or None"
+        f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function {function}, '
+        "or None"
     )
 
 
@@ -76,3 +85,52 @@ def value_at(info: Any, route: list[str], what: str, advice: str) -> Any:
             has = f"has {some([str(k) for k in value]) or 'nothing'}" if isinstance(value, Mapping) else f"is {value!r}"
             raise ValueError(f"{what}: there is no {key!r}; {where} {has}. {advice}") from None
     return value
+
+
+def _rows_from_info(reward: str) -> Parts:
+    routes = routes_of(reward)
+
+    def read(obs: Any, actions: Any, rewards: Any, info: Any, resets: np.ndarray | None) -> Any:
+        n = len(rewards)
+        columns = [_rows_at(info, route, n, resets, reward) for route in routes.values()]
+        return np.concatenate([rows.reshape(n, -1) for rows in columns], axis=1)
+
+    return Parts(read, tuple(routes))
+
+
+def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, reward: str) -> np.ndarray:
+    """Return the value at a path into `info`, an array with one row per environment."""
+    value, there = info, np.ones(n, bool)
+    for depth, key in enumerate(route):
+        if isinstance(value, np.ndarray):
+            if value.ndim < 2 or not key.isdigit() or int(key) >= value.shape[1]:
+                raise Misfit(
+                    f"reward: {reward!r}: there is no {key!r} in {'.'.join(route[:depth])!r}, of shape {value.shape}"
+                )
+            value = value[:, int(key)]
+            continue
+        if not isinstance(value, Mapping) or key not in value:
+            names = [str(k) for k in value if not str(k).startswith("_")] if isinstance(value, Mapping) else []
+            where = f"info[{'.'.join(route[:depth])!r}]" if depth else "info"
+            raise Misfit(
+                f"reward: {reward!r}: there is no {key!r}; {where} has {some(names) or 'nothing'}. Every step must "
+                "have it for each environment"
+            )
+        there = there & np.asarray(value.get(f"_{key}", there))
+        value = value[key]
+    if resets is not None:
+        there = there | resets
+    if not there.all():
+        missing = int(np.flatnonzero(~there)[0])
+        raise Misfit(
+            f"reward: {reward!r}: {'.'.join(route)!r} is missing for environment {missing}, want it in every step"
+        )
+    rows = np.asarray(value)
+    if rows.dtype.char == "O":
+        rows = np.stack([np.asarray(row) for row in rows])
+    if rows.shape[:1] != (n,):
+        raise Misfit(
+            f"reward: {reward!r}: {'.'.join(route)!r} has shape {rows.shape}, want one row for each of "
+            f"{counted(n, 'environment')}"
+        )
+    return rows

@@ -11,16 +11,22 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_seeds
-from ..rollouts.returned import check_step, checked_reset, checked_step
-from ..rollouts.returned_rows import flags, last_observations, targets, with_final
+from ..rollouts.returned import (
+    check_step,
+    checked_reset,
+    checked_step,
+    flags,
+    last_observations,
+    target_rows,
+    with_final,
+)
 from ..spec import observed_places
 from ..structure import InfluenceNetwork
 from ..structure.labels import counted, default_labels
 from ..structure.network import as_network, network_of
-from .canonical import Places, copied, own_observations
-from .defaults import warn_if_complete, weights_of
-from .factors import FIXED, FactorRule, Rows, fit
-from .row_parts import RowParts, row_parts_of
+from .canonical import Places, copied, not_adding_up, own_observations
+from .factors import FIXED, FactorRule, Rows, fit, warn_if_complete, weights_of
+from .rewards import Parts, parts_of
 
 
 class FactoredVector(VectorEnv):
@@ -39,7 +45,7 @@ class FactoredVector(VectorEnv):
     observed_info: Places = ()
     reward_space: gym.spaces.Box
 
-    def __init__(self, env: VectorEnv, parts: RowParts, *, check_sum: bool):
+    def __init__(self, env: VectorEnv, parts: Parts, *, check_sum: bool):
         self.env, self.parts, self._check_sum = env, parts, check_sum
         self.mode = autoreset_mode(env)
         self.metadata = dict(env.metadata) | {SEED_PER_ENV: takes_seeds(env)}
@@ -98,7 +104,7 @@ class FactoredVector(VectorEnv):
         try:
             values = self.parts.read(obs, actions, reward, info, resets)
             m = self.weights.size if hasattr(self, "weights") else self.expected
-            psi = targets(values, self.num_envs, m).astype(np.float64)
+            psi = target_rows(values, self.num_envs, m).astype(np.float64)
         except (TypeError, ValueError) as error:
             error.add_note(f"in step {self._time} of the vector environment")
             raise
@@ -117,13 +123,7 @@ class FactoredVector(VectorEnv):
             wrong &= ~resets
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
-            raise ValueError(
-                f"reward: the parts do not add up. In step {self._time} the reward of environment {i} is "
-                f"{rewards[i]:.6g}, but weights @ parts = {total[i]:.6g}, of parts "
-                f"{np.array2string(psi[i], precision=4)} and weights {np.array2string(self.weights, precision=4)}. Add "
-                "the missing parts, or pass the weights of the environment as weights=…; with check_sum=False the "
-                "weighted sum becomes the objective"
-            )
+            raise not_adding_up(str(self._time), f"environment {i}", rewards[i], total[i], psi[i], self.weights)
 
     def _rows(self, obs: Any) -> Any:
         """Return the observations of all environments in new arrays ``(N, ...)``, in the structure of their space."""
@@ -176,7 +176,7 @@ def wrap_vector(
             "make = fx.wrap(…, observe=…)"
         )
     one = OneOfMany(env).unwrapped
-    parts = row_parts_of(reward)
+    parts = parts_of(reward, rows=True)
     wrapped = FactoredVector(env, parts, check_sum=check_sum)
     wrapped.observed_info = observed_places(one, env.single_observation_space)
     network = network_of(network if network is not None else getattr(one, "network", None), "network")
@@ -200,12 +200,10 @@ def wrap_vector(
         if network.shape[1] == m and network.targets == default_labels("psi", m):
             network = network.relabel(targets=names)
     fitted = fit(network, Rows.of(env.single_action_space), factors or "elements", m, names)
-    declared_weights: Any = getattr(one, "weights", None)
-    own_local = getattr(one, "local", None)
-    lam = weights_of(weights, declared_weights if np.shape(declared_weights) == (m,) else None, m)
-    wrapped.describe(fitted, lam, local if local is not None else own_local)
+    lam = weights_of(weights, getattr(one, "weights", None), m)
+    wrapped.describe(fitted, lam, getattr(one, "local", None) if local is None else local)
     if step is not None:
-        wrapped.check_sum(step[0] @ wrapped.weights, step[1], step[0])
+        wrapped.check_sum(step[0] @ lam, step[1], step[0])
     return wrapped
 
 

@@ -16,8 +16,7 @@ from ..spaces import sample_valid
 from ..spec import is_jax
 from ..structure.network import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, own_observations
-from .defaults import declared, warn_if_complete, weights_of
-from .factors import FIXED, FactorRule, Rows, fit
+from .factors import FIXED, FactorRule, Rows, declared, fit, warn_if_complete, weights_of
 from .observing import observed
 from .rewards import parts_of
 from .vectors import FactoredVector, wrap_vector
@@ -227,15 +226,11 @@ def _wrap_gymnasium(
         warn_if_complete(network, m)
     names = parts.names if parts.names is not None and len(parts.names) == m else None
     fitted = fit(network, rows, factors or "elements", m, names)
-    env_weights = declared(env, "weights")
-    local = local if local is not None else own_local
     wrapped.observed_info = places
-    wrapped._describe(
-        fitted, weights_of(weights, env_weights if np.shape(env_weights) == (m,) else None, m), local, space
-    )
+    lam = weights_of(weights, declared(env, "weights"), m)
+    wrapped._describe(fitted, lam, own_local if local is None else local, space)
     if step is not None:
-        psi, step_reward = step
-        wrapped.check_sum(float(wrapped.weights @ psi), step_reward, psi)
+        wrapped.check_sum(float(lam @ step[0]), step[1], step[0])
     return wrapped
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Thread
 from typing import Any, cast
 
 import equinox as eqx
@@ -11,8 +12,7 @@ import numpy as np
 
 from .._programs import OwnCompiled, OwnJit, Recent, compile_untuned
 from ..rollouts.collector import Behaviour
-from ..rollouts.in_jax import JaxCollector, JaxEnvironments
-from ..rollouts.seeds_evaluation import SeedsEvaluation
+from ..rollouts.in_jax import JaxCollector
 from . import devices
 from .architectures import runs_in_numpy
 from .learner import Learner
@@ -49,7 +49,6 @@ class Program:
         self._init = OwnJit(learner.init)
         self._init_seeds = OwnJit(partial(_one_by_one, learner.init))
         self._updates: Recent[Callable[[TrainState], Any]] = Recent(4)
-        self._evaluations: Recent[SeedsEvaluation] = Recent(4)
 
     def init(self, seed: int) -> TrainState:
         """`Learner.init`; on a GPU as one program, since each of its hundred operations would be compiled there."""
@@ -115,26 +114,12 @@ class Program:
             update = self._updates.get(seeds, make)
         return update
 
-    def evaluate_seeds(self, states: TrainState, episodes: int, seed: int = 0) -> np.ndarray:
-        """Return targets summed over whole episodes of a JAX problem, ``(seeds, 2, episodes, m)``, for several stacked
-        states: with the most probable actions, and with sampled ones."""
-        return self._evaluation(states, episodes).play(self._acts(states), len(states.timesteps), seed)
-
-    def prepare_evaluation(self, states: TrainState, episodes: int) -> None:
-        """Compile `evaluate_seeds` in the background, if this has not begun; does nothing on a CPU, which is busy with
+    def prepare_evaluation(self, state: TrainState, episodes: int) -> None:
+        """Compile the evaluation of a JAX problem in the background; does nothing on a CPU, which is busy with
         training."""
         if devices.saves_launches(self.learner.config, self.learner.devices):
-            self._evaluation(states, episodes).prepare(self._acts(states), len(states.timesteps))
-
-    def _evaluation(self, states: TrainState, episodes: int) -> SeedsEvaluation:
-        environments = cast(JaxCollector, self.collector).environments
-        count, memory = len(states.timesteps), environments.memory
-        problem, components = environments.problem, environments.components
-        make = lambda: SeedsEvaluation(JaxEnvironments(problem, episodes, components, memory))  # noqa: E731
-        return self._evaluations.get((count, episodes), make)
-
-    def _acts(self, states: TrainState) -> Any:
-        return self.behaviour(states).act
+            prepare = cast(JaxCollector, self.collector).prepare_episodes
+            Thread(target=prepare, args=(self.behaviour(state), episodes)).start()
 
     def compiled_act(self, state: TrainState, deterministic: bool = False) -> Callable[..., Any]:
         """Return the compiled `Learner.act`: maps the data of a key and raw observations ``(B, d)`` to flat actions.

@@ -7,12 +7,12 @@ from .._lazy import lazy_imports
 # Loaded lazily: a worker that steps a Gymnasium environment does not need JAX.
 with lazy_imports(__name__):
     from .bandits import Bandit as Bandit
+    from .bandits import BanditEnv as BanditEnv
     from .bandits import draw_centre as draw_centre
     from .bandits import relu_bandit as relu_bandit
     from .bandits import search_bandit as search_bandit
     from .bandits import separable_bandit as separable_bandit
     from .failures import EpisodeLost as EpisodeLost
-    from .gymnasium_bandits import BanditEnv as BanditEnv
     from .problem import Problem as Problem
     from .problem import Step as Step
     from .registry import find_problem as find_problem
@@ -23,8 +23,8 @@ with lazy_imports(__name__):
 
 
 for _name, _made_by in (
-    ("SearchBandit", "gymnasium_bandits:make_search_bandit"),
-    ("ReluBandit", "gymnasium_bandits:make_relu_bandit"),
+    ("SearchBandit", "bandits:make_search_bandit"),
+    ("ReluBandit", "bandits:make_relu_bandit"),
 ):
     if f"factorax/{_name}-v0" not in gym.registry:
         gym.register(f"factorax/{_name}-v0", f"{__name__}.{_made_by}")

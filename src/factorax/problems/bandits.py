@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import gymnasium as gym
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 
-from .._checks import NotNegative, Range, check_function, check_number, checked, real_array, shown
+from .._checks import NotNegative, Range, check_function, check_number, check_type, checked, real_array, shown
 from .._credit import credit
 from ..structure import InfluenceNetwork, gallery
 from ..structure.network import as_network
 from ..structure.partition import as_index
-from .search_optimum import best_action
 
 ROUNDING = 1e-5
 """How far a gap may be below 0 in single precision, relative to 1 + |reward of the best action|."""
@@ -105,7 +105,7 @@ def search_bandit(
       others). It may be traced by JAX, so that one compiled program serves many centres.
     - `k`: the number of actions in the penalty; with 0 there is no penalty and no target for it.
     - `penalty`: its weight λ ≥ 0. Up to 1 the centre is the best action; above 1 actions are pulled towards zero
-      (`factorax.problems.search_optimum`).
+      (`best_action`).
     - `norm`: p of the distance ‖a − c‖ₚ (App. D, "Implications for MDPs", has any p ≥ 1). With 2 the distance is one
       target of all actions, −‖a − c‖₂ / n, and nothing can be factored.
     - `zeta`: ζ, maps the first k actions ``(..., k)`` to ``(...)``; by default their Euclidean norm.
@@ -158,6 +158,49 @@ def search_bandit(
     return Bandit(network=network, weights=weights, targets=targets, best=best)
 
 
+def best_action(centre: Any, *, k: int, penalty: float, norm: int = 1) -> Any:
+    """Return the action that minimises ‖a − c‖ₚ + λ ‖(a₁ … a_k)‖₂ with p = `norm` for any λ ≥ 0, shape ``(n,)``.
+
+    It is the optimum of a search bandit (Sec. 5.1). Up to λ = 1 the centre is optimal; above, the penalty pulls actions
+    towards zero.
+
+    For p = 1 the first k actions are those of the centre, clipped to [−t, t]. An action inside the bounds must balance
+    the slope 1 of its distance against that of the penalty, λ|aᵢ|/r ≤ 1 with r = ‖(a₁ … a_k)‖₂, so that t = r/λ:
+
+        Σᵢ min(|cᵢ|, t)² = λ² t².
+
+    With |c| in ascending order, Σᵢ min(|cᵢ|/t, 1)² decreases in t, so the number j of actions that stay at the centre
+    can be counted; then t² = Σᵢ≤ⱼ cᵢ² / (λ² − (k − j)). All are zero if λ² exceeds the number of cᵢ ≠ 0.
+
+    For p = 2 the first k actions are those of the centre up to λ = 1, and zero above.
+
+    - `centre`: c, shape ``(n,)``, a NumPy array, or a JAX array, which may be traced.
+
+    >>> best_action(np.array([3.0, -4.0, 5.0]), k=2, penalty=0.5)
+    array([ 3., -4.,  5.])
+    >>> best_action(np.array([3.0, -4.0, 5.0]), k=2, penalty=1.3).round(3)
+    array([ 3.   , -3.612,  5.   ])
+    >>> best_action(np.array([3.0, -4.0, 5.0]), k=2, penalty=2.0)
+    array([0., 0., 5.])
+    """
+    xp = array_namespace(centre) if is_jax_array(centre) else np
+    if k == 0 or penalty <= 1:
+        return centre
+    first, rest = centre[:k], centre[k:]
+    if norm == 2:
+        return xp.concatenate([xp.zeros_like(first), rest])
+    squares = xp.sort(first**2)
+    total = xp.cumsum(squares)
+    clipped = xp.arange(k - 1, -1, -1)  # number of larger entries for each
+    # At t = |cᵢ|; zeros stay at the centre for every t.
+    level = xp.where(squares > 0, total / xp.where(squares > 0, squares, 1.0) + clipped, xp.inf)
+    j = (level >= penalty**2).sum()
+    kept = xp.where(j > 0, total[xp.maximum(j - 1, 0)], 0.0)
+    excess = penalty**2 - (k - j)
+    t = xp.sqrt(kept / xp.where(excess > 0, excess, 1.0))
+    return xp.concatenate([xp.clip(first, -t, t) + 0.0, rest])  # adding 0 removes −0
+
+
 def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
     """Return the bandit of staying on one side of zero: ψᵢ = −max(eᵢ aᵢ, 0) with signs eᵢ = ±1, K = I.
 
@@ -196,3 +239,55 @@ def draw_centre(n: int, seed: int | Sequence[int] = 0) -> np.ndarray:
     except ValueError:
         raise ValueError(f"seed: got {shown(seed)}, want a whole number ≥ 0, or several") from None
     return np.random.default_rng(seed).uniform(-5, 5, n)
+
+
+class BanditEnv(gym.Env[np.int64, np.ndarray]):
+    """A bandit as a Gymnasium environment that works with all standard wrappers and vectorisers.
+
+    - **Observation**: ``Discrete(1)``, always 0: there is one state.
+    - **Action**: ``Box`` of shape ``(n,)``, unbounded, in raw units.
+    - **Reward**: the scalar Σⱼ λⱼ ψⱼ. The vector ψ is in ``info["vector_reward"]``, and `reward_space` is its space,
+      as in MO-Gymnasium. `weights` is λ and `network` the influence network.
+    - **End**: every step is terminal.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": [], "raw_actions": True}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(self, bandit: Bandit):
+        check_type("bandit", bandit, Bandit, "a Bandit, such as search_bandit(4)")
+        m = bandit.network.shape[1]
+        self.bandit, self.network, self.weights = bandit, bandit.network, bandit.weights
+        self.observation_space = gym.spaces.Discrete(1)
+        self.action_space = gym.spaces.Box(-np.inf, np.inf, (bandit.n,), np.float32)
+        self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
+        self.reward_dim = m
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Start an episode. Nothing is random: the bandit does not change."""
+        super().reset(seed=seed)
+        return np.int64(0), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+        """Step the environment with an action."""
+        raw_action, action = action, real_array("action", action, finite=False).astype(np.float64)
+        if action.shape != (self.bandit.n,):
+            raise ValueError(f"action: got {shown(raw_action)}, shape {action.shape}, want ({self.bandit.n},)")
+        psi = self.bandit.targets(action)
+        return np.int64(0), float(self.bandit.weights @ psi), True, False, {"vector_reward": psi.astype(np.float32)}
+
+
+def make_search_bandit(
+    n: int = 1000, k: int = 0, penalty: float = 0.0, seed: int = 0, norm: Literal[1, 2] = 1, scale: float | None = None
+) -> BanditEnv:
+    """Return a search bandit, for ``gymnasium.make("factorax/SearchBandit-v0", n=…, k=…, penalty=…, seed=…)``.
+
+    `seed` draws the centre; the other arguments are as in `search_bandit`.
+    """
+    return BanditEnv(search_bandit(draw_centre(n, seed), k=k, penalty=penalty, norm=norm, scale=scale))
+
+
+def make_relu_bandit(n: int = 1000, seed: int = 0) -> BanditEnv:
+    """Return a ReLU bandit, for ``gymnasium.make("factorax/ReluBandit-v0", n=…, seed=…)``; `seed` draws the signs."""
+    return BanditEnv(relu_bandit(np.random.default_rng(seed).choice([-1.0, 1.0], n)))

@@ -16,10 +16,10 @@ with lazy_imports(__name__):
     from .host import HostEnvironments as HostEnvironments
     from .in_jax import JaxCollector as JaxCollector
     from .in_jax import JaxEnvironments as JaxEnvironments
-    from .inline import Inline as Inline
     from .numpy_policy import NumpyPolicy as NumpyPolicy
     from .numpy_policy import PolicyArrays as PolicyArrays
     from .on_host import HostCollector as HostCollector
+    from .on_host import Inline as Inline
     from .player import Iteration as Iteration
     from .player import Plan as Plan
     from .processes import Processes as Processes

@@ -17,13 +17,11 @@ from ..problems.failures import EpisodeLost
 from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
-from ..structure.labels import warn
-from .calls import Calls
+from ..structure.labels import counted, warn
 from .environments import Environments
 from .episodes import Episode
-from .realigning import replayed
 from .returned import Misfit
-from .transitions import Transition
+from .transitions import OPTIONAL, Transition, first_not_finite, sum_episodes
 from .vector import Rows, Vector, check_multiple
 
 
@@ -43,7 +41,7 @@ class BatchedEnvironments(Environments):
         self.finished: list[tuple[int, np.ndarray]] = []
         """Environment and targets of all episodes that ended in the last rollout."""
         self.calls: np.ndarray | None = None
-        """The call of each transition of the last rollout, ``[T, B]``, if it differs from the step."""
+        """The call of each transition of the last rollout, ``[T, B]``."""
         self.at = 0
         """The vector that is currently called, for messages."""
 
@@ -116,9 +114,12 @@ class BatchedEnvironments(Environments):
                     n_made[rows] += 1 if got.resets is None else ~got.resets
                 if n_made[rows].min() >= n_steps or (lost is not None and v * self.together in lost):
                     playing.remove(v)
-            record.next()
+            record.count += 1
         self.obs = now
-        self._check_finite(record)
+        if bad := first_not_finite(record.psi[: record.count], record.next_obs[: record.count]):
+            step, i, what = bad
+            name = self.vectors[i // self.together].name
+            raise FloatingPointError(f"environment {self.first + i} ({name}), step {step + 1} of a rollout: {what}")
         transitions, self.calls, self.began, self.finished = record.transitions(n_steps, self.episodes)
         return transitions
 
@@ -149,11 +150,8 @@ class BatchedEnvironments(Environments):
 
     def adopt(self, i: int, other: Any) -> None:
         """Replace the vector that starts with environment i by the only one of `other`, with its episodes."""
-        rows = slice(i, i + self.together)
-        self.vectors[i // self.together], self.obs[rows] = other.vectors[0], other.obs
-        self.seeds[rows], self.began[rows] = other.seeds, other.began
-        for ours, theirs in zip(self.episodes, other.episodes, strict=True):
-            ours[rows] = theirs
+        super().adopt(i, other)
+        self.vectors[i // self.together] = other.vectors[0]
 
     def close(self) -> None:
         """Close all environments."""
@@ -185,10 +183,106 @@ class BatchedEnvironments(Environments):
             error.add_note(f"in {self.where(v)}{doing and f', {doing}'}")
             raise
 
-    def _check_finite(self, record: Calls) -> None:
-        """Raise FloatingPointError at the first non-finite target or following observation."""
-        bad = record.first_not_finite()
-        if bad is not None:
-            step, i, what = bad
-            name = self.vectors[i // self.together].name
-            raise FloatingPointError(f"environment {self.first + i} ({name}), step {step + 1} of a rollout: {what}")
+
+class Calls:
+    """The results of at most C calls of B environments, ``[C, B, ...]``. Some calls only reset an environment."""
+
+    def __init__(self, most: int, n_envs: int, n_inputs: int, n_components: int, n_targets: int):
+        shape = self.shape = most, n_envs
+        self.obs, self.next_obs = np.zeros((*shape, n_inputs), np.float32), np.zeros((*shape, n_inputs), np.float32)
+        self.action, self.psi = np.zeros((*shape, n_components), np.float32), np.zeros((*shape, n_targets))
+        self.terminated, self.truncated, self.real = (np.zeros(shape, bool) for _ in range(3))
+        self.optional: dict[str, Any] = dict.fromkeys(OPTIONAL)
+        self.count = 0
+
+    def write(self, rows: slice, obs: np.ndarray, action: np.ndarray, got: Rows) -> None:
+        """Record the result of a call of some environments, as copies, since environments may modify their arrays."""
+        c = self.count
+        self.obs[c, rows], self.action[c, rows], self.next_obs[c, rows] = obs, action, got.next_obs
+        self.psi[c, rows], self.terminated[c, rows], self.truncated[c, rows] = got.psi, got.terminated, got.truncated
+        self.real[c, rows] = True if got.resets is None else ~got.resets
+        for name, (entries, there) in got.optional.items():
+            if self.optional[name] is None:
+                self.optional[name] = np.full((*self.shape, entries.shape[1]), OPTIONAL[name])
+            self.optional[name][c, rows][there] = entries[there]
+
+    def transitions(
+        self, n_steps: int, episodes: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[Transition, np.ndarray, np.ndarray, list[tuple[int, np.ndarray]]]:
+        """Return the first `n_steps` transitions of each environment, and what else is needed of the calls.
+
+        The results are the transitions ``[T, B, ...]``; the call of each transition; the step before which the episodes
+        in progress began, −1 if earlier; and all episodes that ended. `episodes` are the summed targets and lengths of
+        the episodes in progress before these calls, and are updated.
+        """
+        ends = np.argwhere(self.terminated | self.truncated)
+        returns, lengths = sum_episodes(self.psi, self.real, ends, episodes, self.count)
+        finished, last = [(int(i), returns[c, i].copy()) for c, i in ends], np.full(self.shape[1], -1)
+        last[ends[:, 1]] = ends[:, 0]
+        names = ("obs", "action", "psi", "next_obs", "terminated", "truncated")
+        fields: dict[str, Any] = {name: getattr(self, name) for name in names}
+        fields |= self.optional | {"episode_psi": returns, "episode_length": lengths}
+        # Lost environments have made too few transitions; the missing ones stay zeros.
+        calls, columns = np.argsort(~self.real, axis=0, kind="stable")[:n_steps], np.arange(self.shape[1])
+        fields = {name: None if array is None else array[calls, columns] for name, array in fields.items()}
+        n_made = np.cumsum(self.real, axis=0)
+        last = np.where(last >= 0, np.minimum(n_made[last, columns], n_steps), -1)
+        fields["psi"] = fields["psi"].astype(np.float32)
+        return Transition(**fields), calls, last, finished
+
+
+def replayed(vector: Vector, episodes: Sequence[Episode], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bring the environments of a vector to the current step of these episodes.
+
+    Returns the summed targets ``(n, m)`` and lengths ``(n,)`` of the episodes. The longest episode is replayed from
+    its first step. The environments of shorter episodes are stepped along and reset with their seeds later, so that
+    all episodes end in the same step. Raises `EpisodeLost` if an episode does not repeat, or if the vector draws its
+    own seeds.
+    """
+    if not vector.seeded:
+        raise EpisodeLost(
+            f"{vector.name} resets its environments with its own seeds, so its episodes cannot be replayed; want "
+            "gymnasium.vector.SyncVectorEnv or AsyncVectorEnv, or a vector environment with "
+            "metadata['seed_per_env']"
+        )
+    actions = [np.concatenate([*episode.actions, np.zeros((0, len(vector.space)), np.float32)]) for episode in episodes]
+    lengths, seeds = np.array([len(each) for each in actions]), [episode.seed for episode in episodes]
+    longest = int(lengths.max())
+    starts = longest - lengths
+    waiting = np.stack([each[0] if len(each) else np.zeros(len(vector.space), np.float32) for each in actions])
+    obs = vector.begin(seeds)
+    psi, over = np.zeros((longest, n, vector.n_targets)), np.zeros(n, bool)
+    for t in range(longest + 1):
+        again = ((starts == t) & (t > 0)) | over
+        if again.any():
+            obs = np.where(again[:, None], vector.reset(again, seeds), obs)
+        if t == longest:
+            break
+        chosen = np.where(
+            (starts <= t)[:, None],
+            [each[t - s] if t >= s else w for each, s, w in zip(actions, starts, waiting, strict=True)],
+            waiting,
+        )
+        got = vector.step(chosen)
+        psi[t], obs, over = got.psi, got.next_obs, got.terminated | got.truncated
+        if (over & (starts <= t)).any():
+            raise _other(int(np.flatnonzero(over & (starts <= t))[0]), episodes)
+    for i, episode in enumerate(episodes):
+        if not np.array_equal(np.float32(obs[i]), episode.obs):
+            raise _other(i, episodes)
+    totals = np.zeros((n, vector.n_targets))
+    for i, episode in enumerate(episodes):
+        begin = starts[i]
+        for part in episode.actions:  # summed in the original order
+            totals[i] += psi[begin : begin + len(part), i].sum(axis=0)
+            begin += len(part)
+    return totals, lengths
+
+
+def _other(i: int, episodes: Sequence[Episode]) -> EpisodeLost:
+    episode = episodes[i]
+    return EpisodeLost(
+        f"its environment {i}, replayed with seed {episode.seed} and the same {counted(episode.length, 'action')}, "
+        "gave different observations, so the episodes cannot be continued; want an environment that draws all random "
+        "numbers from the seed of its reset"
+    )

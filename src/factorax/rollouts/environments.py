@@ -50,9 +50,12 @@ class Environments(ABC):
     ) -> Transition:
         """Return `n_steps` transitions of all environments, ``[T, B, ...]``."""
 
-    @abstractmethod
     def adopt(self, i: int, other: Any) -> None:
         """Replace environment i, or the vector that starts with it, by the only one of `other`, with its episodes."""
+        rows = slice(i, i + self.together)
+        self.obs[rows], self.seeds[rows], self.began[rows] = other.obs, other.seeds, other.began
+        for ours, theirs in zip(self.episodes, other.episodes, strict=True):
+            ours[rows] = theirs
 
     def init(self, seed: int) -> None:
         """Start the first episodes; environment i is seeded with seed + i."""

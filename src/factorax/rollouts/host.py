@@ -27,7 +27,7 @@ from .returned import (
     observation,
     targets,
 )
-from .transitions import OPTIONAL, Transition, before
+from .transitions import OPTIONAL, Transition, before, first_not_finite, sum_episodes
 
 _KNOWN = OPTIONAL.keys()
 _NOTHING = object()
@@ -133,11 +133,13 @@ class HostEnvironments(Environments):
         self._dtypes = obs_dtype, vector_dtype
         obs = before(first, next_obs, begun)
         self.obs = now.copy()  # the caller owns the transitions and may modify them
-        self._check_finite(psi, next_obs, ends)
+        if bad := first_not_finite(psi, next_obs):
+            t, i, what = bad
+            raise FloatingPointError(f"{self.where(i, t, ends)}: {what}")
         self.began[:] = -1
         for t, i in ends:
             self.began[i] = t + 1
-        returns, lengths = self._episodes_that_ended(psi, ends)
+        returns, lengths = sum_episodes(psi, np.ones(shape, bool), ends, self.episodes, n_steps)
         return Transition(
             obs=obs,
             action=actions,
@@ -157,34 +159,13 @@ class HostEnvironments(Environments):
 
     def adopt(self, i: int, other: Any) -> None:
         """Replace environment i by the only one of `other`, with its episode."""
-        self.envs[i], self.seeds[i], self.began[i], self.obs[i] = (
-            other.envs[0],
-            other.seeds[0],
-            other.began[0],
-            other.obs[0],
-        )
-        for ours, theirs in zip(self.episodes, other.episodes, strict=True):
-            ours[i] = theirs[0]
+        super().adopt(i, other)
+        self.envs[i] = other.envs[0]
 
     def close(self) -> None:
         """Close all environments."""
         for env in self.envs:
             env.close()
-
-    def _episodes_that_ended(self, psi: np.ndarray, ends: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, and zeros elsewhere; 64-bit
-        sums."""
-        total, length = self.episodes
-        returns, lengths = np.zeros(psi.shape), np.zeros(psi.shape[:2], np.int64)
-        begun = np.zeros(self.n_envs, np.int64)
-        for t, i in ends:
-            returns[t, i] = total[i] + psi[begun[i] : t + 1, i].sum(axis=0)
-            lengths[t, i] = length[i] + t + 1 - begun[i]
-            total[i], length[i], begun[i] = 0.0, 0, t + 1
-        for i in range(self.n_envs):
-            total[i] += psi[begun[i] :, i].sum(axis=0)
-            length[i] += len(psi) - begun[i]
-        return returns, lengths
 
     def where(self, i: int, t: int | None = None, ends: Sequence[tuple[int, int]] = ()) -> str:
         """Return the environment, and the step of its episode if t is a step of the rollout, for messages."""
@@ -241,15 +222,6 @@ class HostEnvironments(Environments):
             if array is None:
                 optional[name] = array = np.full((*shape, len(value)), OPTIONAL[name])
             array[t, i] = value
-
-    def _check_finite(self, psi: np.ndarray, obs: np.ndarray, ends: Sequence[tuple[int, int]]) -> None:
-        """Raise FloatingPointError at the first non-finite target or following observation, ``[T, B, ...]``."""
-        bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
-        if bad.any():
-            t, i = map(int, np.argwhere(bad)[0])
-            wrong = np.flatnonzero(~np.isfinite(psi[t, i]))
-            what = f"target {wrong[0]} is {psi[t, i, wrong[0]]}" if len(wrong) else "the observation is not finite"
-            raise FloatingPointError(f"{self.where(i, t, ends)}: {what}")
 
     def _reset(self, i: int, seed: int, lost: dict[int, EpisodeLost] | None) -> np.ndarray:
         self.seeds[i] = seed

@@ -249,29 +249,36 @@ class JaxCollector(Collector):
 
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
         """Play all episodes in parallel, in a program that is compiled once per number of episodes."""
-        environments = self.environments
-        evaluation = self._evaluations.get(
-            (episodes, deterministic),
-            lambda: _Evaluation(
-                JaxEnvironments(environments.problem, episodes, environments.components, environments.memory),
-                deterministic,
-            ),
-        )
+        evaluation = self._evaluation(episodes, deterministic)
         state, key = evaluation.init(jax.random.key(seed)), jax.random.key(seed + 1)
         returns, ended = np.zeros((episodes, self.environments.n_targets)), np.zeros(episodes, bool)
         for _ in range(LONGEST):
             key, for_chunk = jax.random.split(key)
             state, transitions = evaluation.play(behaviour.act, state, for_chunk)
-            keep_first(returns, ended, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
+            length, psi = np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi)
+            for i in np.flatnonzero(~ended & length.any(axis=0)):  # the first episode of each environment counts
+                returns[i], ended[i] = psi[np.flatnonzero(length[:, i])[0], i], True
             if ended.all():
-                check_finite(returns)
-                return returns
-        raise TimeoutError(
-            f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps; want a problem whose episodes end"
-        )
+                break
+        else:
+            raise TimeoutError(
+                f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps; want a problem whose episodes end"
+            )
+        for i, j in np.argwhere(~np.isfinite(returns)):
+            raise FloatingPointError(f"evaluate: target {j} of episode {i} is {returns[i, j]}")
+        return returns
 
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+    def prepare_episodes(self, behaviour: Behaviour, episodes: int) -> None:
+        """Compile what `play_episodes` calls, with and without `deterministic`, by some steps of each."""
+        key = jax.random.key(0)
+        for deterministic in (True, False):
+            evaluation = self._evaluation(episodes, deterministic)
+            evaluation.play(behaviour.act, evaluation.init(key), key)
+
+    def _evaluation(self, episodes: int, deterministic: bool) -> "_Evaluation":
+        its = self.environments
+        make = lambda: JaxEnvironments(its.problem, episodes, its.components, its.memory)  # noqa: E731
+        return self._evaluations.get((episodes, deterministic), lambda: _Evaluation(make(), deterministic))
 
 
 class _Evaluation:
@@ -282,19 +289,3 @@ class _Evaluation:
             return environments.collect(state, partial(act, deterministic=deterministic), key, CHUNK)
 
         self.init, self.play = OwnJit(environments.init), OwnJit(play)
-
-
-def keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
-    """Store the first episode of each environment for which none is stored yet."""
-    for i in np.flatnonzero(~ended):
-        ends = np.flatnonzero(length[:, i])
-        if len(ends):
-            returns[i], ended[i] = psi[ends[0], i], True
-
-
-def check_finite(returns: np.ndarray) -> None:
-    """Raise at the first target of an episode, ``(episodes, m)``, that is not finite."""
-    bad = np.argwhere(~np.isfinite(returns))
-    if len(bad):
-        i, j = map(int, bad[0])
-        raise FloatingPointError(f"evaluate: target {j} of episode {i} is {returns[i, j]}")

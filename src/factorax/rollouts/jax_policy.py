@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..spaces import ActionSpace
-from .numpy_policy import TILE, log_prob_of_outputs
+from .numpy_policy import TILE, Distribution
 
 
 class ModuleArrays(NamedTuple):
@@ -31,7 +31,7 @@ local observations or None, to the parameters ``(B, c, width)`` and the new memo
 
 
 @dataclass(frozen=True, eq=False)
-class JaxPolicy:
+class JaxPolicy(Distribution):
     """A policy as a function of its arrays, and the distribution of its actions."""
 
     space: ActionSpace
@@ -45,25 +45,10 @@ class JaxPolicy:
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without compiled functions
 
-    def draw(self, rng: np.random.Generator, arrays: ModuleArrays, n_steps: int) -> np.ndarray:
-        """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
-        return self.space.noise(rng, n_steps, arrays.log_std, arrays.colour)
-
-    def playing(
-        self,
-        arrays: ModuleArrays,
-        first: int,
-        noise: np.ndarray,
-        outputs: list[np.ndarray] | None = None,
-        memory: np.ndarray | None = None,
-    ) -> "Playing":
-        """Return the policy as a function, as `NumpyPolicy.playing` does; `memory` ``(B, h)`` is for recurrent
-        policies."""
-        return Playing(self, arrays, first, noise, outputs, memory)
-
-    def log_prob(self, arrays: ModuleArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
-        return log_prob_of_outputs(self.space, arrays, outputs, action)
+    def playing(self, *arguments: Any, **named: Any) -> "Playing":
+        """Return the policy as a function, with the arguments of `Playing`, which are those of `NumpyPolicy.playing`
+        and `memory` ``(B, h)`` for recurrent policies."""
+        return Playing(self, *arguments, **named)
 
     @cached_property
     def _compiled(self) -> Any:
@@ -90,8 +75,8 @@ class Playing:
         arrays: ModuleArrays,
         first: int,
         noise: np.ndarray,
-        outputs: list[np.ndarray] | None,
-        memory: np.ndarray | None,
+        outputs: list[np.ndarray] | None = None,
+        memory: np.ndarray | None = None,
     ):
         n_envs = noise.shape[1]
         before = first % TILE

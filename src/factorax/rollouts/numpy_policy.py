@@ -43,8 +43,24 @@ class PolicyArrays(NamedTuple):
     clip: float = 10.0
 
 
+class Distribution:
+    """The distribution of the actions of a policy, for the outputs of its network."""
+
+    space: ActionSpace
+
+    def draw(self, rng: np.random.Generator, arrays: Any, n_steps: int) -> np.ndarray:
+        """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
+        return self.space.noise(rng, n_steps, arrays.log_std, arrays.colour)
+
+    def log_prob(self, arrays: Any, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
+        space = self.space
+        whiten = None if space.blocks is None else inverses(space.blocks, arrays.colour, len(space))
+        return space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
+
+
 @dataclass(frozen=True, eq=False)
-class NumpyPolicy:
+class NumpyPolicy(Distribution):
     """A policy network and the distribution of its actions."""
 
     space: ActionSpace
@@ -63,10 +79,6 @@ class NumpyPolicy:
     """Whether the network scores each choice separately, from equal parts of the component's observation."""
     memory: ClassVar[int] = 0
     """Size of the memory: these networks are not recurrent."""
-
-    def draw(self, rng: np.random.Generator, arrays: PolicyArrays, n_steps: int) -> np.ndarray:
-        """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
-        return self.space.noise(rng, n_steps, arrays.log_std, arrays.colour)
 
     def playing(
         self, arrays: PolicyArrays, first: int, noise: np.ndarray, outputs: list[np.ndarray] | None = None
@@ -89,10 +101,6 @@ class NumpyPolicy:
             return choose(output[0], next(steps))[None] if alone else choose(output, next(steps))
 
         return act
-
-    def log_prob(self, arrays: PolicyArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
-        return log_prob_of_outputs(self.space, arrays, outputs, action)
 
     def network(self, arrays: PolicyArrays, n_envs: int, first: int = 0) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function from raw observations ``(B, d)`` of environments `first`, … to the distribution parameters
@@ -147,12 +155,6 @@ class NumpyPolicy:
     def encode(self, obs: np.ndarray) -> np.ndarray:
         """Return observations ``(B, d)`` as the input vectors of the network."""
         return obs if self.observations is None else self.observations.encoded(obs, np)
-
-
-def log_prob_of_outputs(space: ActionSpace, arrays: Any, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
-    """Return log π of each component, ``(..., c)``, for a network's outputs ``(..., c, width)``."""
-    whiten = None if space.blocks is None else inverses(space.blocks, arrays.colour, len(space))
-    return space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
 
 
 class _Layers:

@@ -1,7 +1,12 @@
 """Rollouts of Gymnasium environments: in this process, in worker processes, or by Ray actors."""
 
+import contextlib
+import faulthandler
+import math
+import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,13 +22,12 @@ from .cores import available_cores
 from .data_checks import DataCheck
 from .episodes import Episode
 from .host import HostEnvironments
-from .inline import Inline
 from .jax_policy import JaxPolicy, Network
 from .numpy_policy import NumpyPolicy
-from .player import Hosts, Iteration, Plan
+from .player import Hosts, Iteration, Plan, Player
 from .processes import Processes
 from .ray_actors import RayActors
-from .transitions import Transition
+from .transitions import Fragment, Transition
 from .vector import check_multiple
 
 
@@ -32,6 +36,48 @@ def hosts_of(spec: Spec, n_envs: int) -> Hosts:
     make: Any = spec.problem
     kind = HostEnvironments if spec.num_envs is None else BatchedEnvironments
     return kind(factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors)
+
+
+class Inline(Backend):
+    """Steps all environments in this process and thread; if a fragment takes more than `seconds`, the stack is
+    written to stderr."""
+
+    def __init__(self, plan: Plan, seconds: float = math.inf):
+        self.seconds = seconds
+        self._player = Player(plan, 0, plan.n_envs)
+        self._next: Iteration | None = None
+        self._fresh = True
+
+    def send(self, iteration: Iteration) -> None:
+        """Store the iteration; the fragment is played when it is collected."""
+        self._next = iteration
+
+    def fragments(self) -> list[Fragment]:
+        """Play one fragment of all environments."""
+        assert self._next is not None
+        fresh, self._fresh = self._fresh, False
+        with _stack_if_late(self.seconds):
+            return [self._player.play(self._next, self.episodes if fresh else None)]
+
+    def close(self) -> None:
+        """Close all environments."""
+        self._player.close()
+
+
+@contextlib.contextmanager
+def _stack_if_late(seconds: float) -> Iterator[None]:
+    """Write the stack of all threads to stderr if the block takes longer than `seconds`, and let it continue.
+
+    `faulthandler` also does so while a simulator in C holds the interpreter's lock.
+    """
+    if sys.__stderr__ is None or not seconds < threading.TIMEOUT_MAX:
+        yield
+        return
+    faulthandler.dump_traceback_later(seconds, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class HostCollector(Collector):

@@ -1,7 +1,7 @@
-"""Checks of the return values of environments. Called only if a step cannot be used as it is."""
+"""Checks of the return values of environments; of single ones only if a step cannot be used as it is."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +12,12 @@ from ..structure.labels import counted
 REAL = frozenset("?bBhHiIlLqQefdg")
 """Characters of the NumPy types that are real numbers."""
 FIVE = "(observation, reward, terminated, truncated, info)"
+
+
+_WHERE = (
+    "Return it as the reward, or put it in info['vector_reward']; or pass its location to fx.wrap(make, network, "
+    'reward=…): "info:…", or a function (obs, actions, rewards, info) -> array with one row per environment'
+)
 
 
 class Misfit(ValueError):
@@ -69,25 +75,39 @@ def targets(vector: Any, size: int) -> np.ndarray:
 
 def flag(name: str, value: Any) -> bool:
     """Return a flag as a boolean; 0 and 1 are accepted, strings and None are not."""
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    number = None if isinstance(value, str | bytes) else _array(value)
-    if number is None or number.shape != () or number.dtype.char not in REAL or number not in (0, 1):
-        raise Misfit(f"{name}: got {shown_value(value)}, want True or False")
-    return bool(number)
+    return bool(value) if isinstance(value, bool | np.bool_) else bool(flags(name, value))
 
 
-def mask(name: str, value: Any, size: int | None) -> np.ndarray:
-    """Return a mask of `info` as booleans ``(size,)``; of any length if `size` is None."""
+def flags(name: str, values: Any, *shape: int) -> np.ndarray:
+    """Return a flag of all environments as booleans ``(n,)``, or of one environment ``()``; 0 and 1 are accepted."""
+    entries = _array(values)
+    if not _are_flags(entries, shape):
+        want = f"{counted(shape[0], 'boolean')}, one per environment" if shape else "True or False"
+        raise Misfit(f"{name}: got {shown_value(values)}, want {want}")
+    return entries.astype(bool, copy=False)
+
+
+def mask(name: str, value: Any, *shape: int | None) -> np.ndarray:
+    """Return a mask of `info` as booleans ``(size,)``, or ``(n, size)`` of all environments; of any size if it is
+    None."""
     entries, of = _array(value), {"factor_mask": "factor", "target_terminated": "target"}[name]
-    want = f"{'booleans' if size is None else counted(size, 'boolean')}, one per {of}"
-    if entries is None or entries.dtype.char not in REAL or entries.ndim != 1:
-        raise Misfit(f"info['{name}']: got {shown_value(value)}, want {want}")
-    if size is not None and entries.size != size:
-        raise Misfit(f"info['{name}']: got {counted(entries.size, 'entry', 'entries')}, want {want}")
-    if not ((entries == 0) | (entries == 1)).all():
-        raise Misfit(f"info['{name}']: got {shown_value(value)}, want {want}")
-    return entries.astype(bool)
+    if not _are_flags(entries, shape):
+        got, (*rows, size) = shown_value(value), shape
+        want = f"{'booleans' if size is None else counted(size, 'boolean')}, one per {of}"
+        if rows:
+            got = got if entries is None or entries.shape == shape else f"shape {entries.shape}"
+            width = "…" if size is None else size
+            want = f"booleans of shape ({rows[0]}, {width}), one row per environment and one column per {of}"
+        raise Misfit(f"info['{name}']: got {got}, want {want}")
+    return entries.astype(bool, copy=False)
+
+
+def _are_flags(entries: np.ndarray | None, shape: tuple[int | None, ...]) -> TypeGuard[np.ndarray]:
+    """Return whether these are booleans, or the numbers 0 and 1, of this shape; None is any length."""
+    if entries is None or entries.dtype.char not in REAL or entries.ndim != len(shape):
+        return False
+    fits = all(size in (None, length) for size, length in zip(shape, entries.shape, strict=True))
+    return fits and (entries.dtype.char == "?" or bool(((entries == 0) | (entries == 1)).all()))
 
 
 def first_observation(returned: Any, space: ObservationSpace) -> np.ndarray:
@@ -174,3 +194,136 @@ def shown_value(value: Any) -> str:
         return f"an array of {value.dtype} and shape {value.shape}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}... ({type(value).__name__})"
+
+
+# ---- vector environments, with one row per environment --------------------------------------------------
+
+
+def observations(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
+    """Return the observations of all environments as rows ``(n, d)``, possibly as a view."""
+    if space.is_compound:
+        return _compound(observed, n, space)
+    shape = space.parts[0].shape
+    rows = observed if type(observed) is np.ndarray else real_numbers("observations", observed)
+    if rows.dtype.char not in REAL:
+        real_numbers("observations", observed)
+    if rows.shape != (n, *shape):
+        raise Misfit(
+            f"observations: got shape {rows.shape}, want {(n, *shape)}, one row for each of "
+            f"{counted(n, 'environment')}, as in its single_observation_space"
+        )
+    return rows.reshape(n, -1)
+
+
+def _compound(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
+    try:
+        rows, is_one = space.batch(observed)
+    except (ValueError, TypeError) as error:
+        raise Misfit(str(error)) from None
+    if is_one or len(rows) != n:
+        got = "one" if is_one else len(rows)
+        raise Misfit(f"observations: got {got}, want {n}, one per environment, as the first axis of each part")
+    return rows
+
+
+def target_rows(vector: Any, n: int, m: int | None) -> np.ndarray:
+    """Return the targets of all environments as ``(n, m)``; a single target may have shape ``(n,)``.
+
+    If `m` is None, their number is not known yet, and any is accepted.
+    """
+    rows = vector if type(vector) is np.ndarray else _together("rewards", vector)
+    if rows.dtype.char not in REAL:
+        rows = _together("rewards", vector)
+    if rows.shape == (n, m) or (m is None and rows.ndim == 2 and len(rows) == n):
+        return rows
+    if m in (1, None) and rows.shape == (n,):
+        return rows[:, None]
+    width = "m" if m is None else m
+    want = f"want ({n}, {width}), one row for each of {counted(n, 'environment')} and one column per target"
+    if rows.ndim == 2 and rows.shape[1] == n and m in (len(rows), None):
+        raise Misfit(f"rewards: got shape {rows.shape}, {want}; it is the transpose: return rewards.T")
+    raise Misfit(f"rewards: got shape {rows.shape}, {want}. {_WHERE}")
+
+
+def entry(info: Mapping[str, Any], name: str, n: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return an entry of `info` as an array ``(n, ...)``, and which of its rows are set, by the entry ``_name``.
+
+    None if there is no such entry.
+    """
+    value = info.get(name)
+    if value is None:
+        return None
+    there = info.get(f"_{name}")
+    there = np.ones(n, bool) if there is None else flags(f"info['_{name}']", there, n)
+    rows = np.asarray(value) if type(value) is not np.ndarray or value.dtype.char == "O" else value
+    if rows.shape[:1] != (n,):
+        raise Misfit(f"info['{name}']: got shape {rows.shape}, want one row for each of {counted(n, 'environment')}")
+    if rows.dtype.char == "O":  # lists, or arrays of different shapes
+        rows = _together(f"info['{name}']", [rows[i] if there[i] else None for i in range(n)])
+    return rows, there
+
+
+def with_final(info: dict[str, Any], n: int) -> dict[str, Any]:
+    """Return the `info` of a step, with ``info["final_info"]`` for environments that were reset in the same step.
+
+    For those, the other entries of `info` belong to the next episode.
+    """
+    final, ended = info.get("final_info"), info.get("_final_info")
+    if not isinstance(final, Mapping):
+        return info
+    ended = np.ones(n, bool) if ended is None else flags("info['_final_info']", ended, n)
+    of_step = {name: value for name, value in info.items() if not name.removeprefix("_").startswith("final_")}
+    return _overlaid(of_step, final, ended, "final_info")
+
+
+def _overlaid(base: Mapping[str, Any], final: Mapping[str, Any], ended: np.ndarray, path: str) -> dict[str, Any]:
+    overlaid, none = dict(base), np.zeros(len(ended), bool)
+    for name, value in final.items():
+        if name.startswith("_") and name[1:] in final:
+            continue
+        there = flags(f"_{name}", final.get(f"_{name}", ended), len(ended)) & ended
+        before = base.get(name)
+        if isinstance(value, Mapping):
+            overlaid[name] = _overlaid(before if isinstance(before, Mapping) else {}, value, ended, f"{path}.{name}")
+        elif before is None:
+            overlaid[name] = value
+        else:
+            rows, last = np.asarray(before), np.asarray(value)
+            if rows.shape != last.shape:
+                raise Misfit(
+                    f"info['{path}']['{name}']: got shape {last.shape}, want {rows.shape}, as in the entry next to it"
+                )
+            spread = there.reshape(-1, *[1] * (rows.ndim - 1))
+            overlaid[name] = np.where(spread, last, rows)
+        earlier = (
+            np.ones(len(ended), bool) if before is not None and f"_{name}" not in base else base.get(f"_{name}", none)
+        )
+        overlaid[f"_{name}"] = (earlier & ~ended) | there
+    return overlaid
+
+
+def last_observations(info: Mapping[str, Any], ended: np.ndarray, space: ObservationSpace) -> np.ndarray:
+    """Return the last observations of ended episodes, rows ``(k, d)``, from ``info["final_obs"]``."""
+    final = info.get("final_obs")
+    if final is None:
+        raise Misfit(
+            f"info['final_obs']: is missing in a step in which environment {ended[0]} ended, want its last observation "
+            "there, because metadata['autoreset_mode'] is AutoresetMode.SAME_STEP"
+        )
+    return np.stack([observation(final[i], space) for i in ended])
+
+
+def _together(name: str, values: Any) -> np.ndarray:
+    """Return rows of lists as one array; None becomes zeros."""
+    if not isinstance(values, list | tuple | np.ndarray):
+        return real_numbers(name, values)
+    rows = [None if row is None else real_numbers(name, row) for row in values]
+    like = next((row for row in rows if row is not None), None)
+    if like is None:
+        return real_numbers(name, values)
+    shapes = {row.shape for row in rows if row is not None}
+    if len(shapes) > 1:
+        raise Misfit(
+            f"{name}: got rows of shapes {' and '.join(map(str, sorted(shapes)))}, want the same shape for all"
+        )
+    return np.stack([np.zeros_like(like) if row is None else row for row in rows])

@@ -119,3 +119,35 @@ def _join(name: str, columns: list[Any], parts: Sequence[Transition]) -> Any:
     for first, end, column in zip([0, *ends], ends, columns, strict=False):
         joined[:, first:end] = OPTIONAL.get(name, False) if column is None else column
     return joined
+
+
+def sum_episodes(
+    psi: np.ndarray, real: np.ndarray, ends: Iterable[Any], running: tuple[np.ndarray, np.ndarray], count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return targets ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, and zeros elsewhere; 64-bit sums.
+
+    - `psi`, `real`: the targets, and which entries are steps of an episode, of which there are `count` in time.
+    - `ends`: time and environment of each end of an episode, in order.
+    - `running`: summed targets ``(B, m)`` and lengths ``(B,)`` of the episodes in progress, which are updated.
+    """
+    total, length = running
+    returns, lengths = np.zeros(psi.shape), np.zeros(real.shape, np.int64)
+    steps, begun = np.cumsum(real, axis=0), np.zeros(psi.shape[1], np.int64)
+    for t, i in ends:
+        returns[t, i] = total[i] + psi[begun[i] : t + 1, i].sum(axis=0)
+        lengths[t, i] = length[i] + steps[t, i]
+        total[i], length[i], begun[i] = 0.0, -steps[t, i], t + 1
+    for i in range(psi.shape[1]):
+        total[i] += psi[begun[i] : count, i].sum(axis=0)
+    length += steps[-1]
+    return returns, lengths
+
+
+def first_not_finite(psi: np.ndarray, obs: np.ndarray) -> tuple[int, int, str] | None:
+    """Return time and environment of the first non-finite target or observation ``[T, B, ...]``, and a description."""
+    bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
+    if not bad.any():
+        return None
+    t, i = map(int, np.argwhere(bad)[0])
+    wrong = np.flatnonzero(~np.isfinite(psi[t, i]))
+    return t, i, f"target {wrong[0]} is {psi[t, i, wrong[0]]}" if len(wrong) else "the observation is not finite"

@@ -13,8 +13,21 @@ from ..observations import ObservationSpace
 from ..problems.failures import EpisodeLost
 from ..problems.vectors import OneOfMany, autoreset_mode, takes_seeds
 from ..spaces import ActionSpace
-from .returned import Misfit, check_reset, check_spaces, check_step, ignores_mask, name_of
-from .returned_rows import entry, flags, last_observations, masks, observations, targets, with_final
+from .returned import (
+    Misfit,
+    check_reset,
+    check_spaces,
+    check_step,
+    entry,
+    flags,
+    ignores_mask,
+    last_observations,
+    mask,
+    name_of,
+    observations,
+    target_rows,
+    with_final,
+)
 from .transitions import OPTIONAL
 
 
@@ -105,8 +118,7 @@ class Vector:
 
     def read(self, returned: Any) -> Rows:
         """Return the interpreted result of a step; raise `Misfit` if it cannot be used."""
-        if type(returned) is not tuple or len(returned) != 5 or not isinstance(returned[4], dict):
-            check_step(returned)
+        check_step(returned)
         observed, reward, terminated, truncated, info = returned
         n = self.n
         obs = observations(observed, n, self.observations)
@@ -130,7 +142,7 @@ class Vector:
         if value is None:
             return None
         width = self.n_factors if name == "factor_mask" else self.n_targets
-        return masks(name, value[0], self.n, width), value[1]
+        return mask(name, value[0], self.n, width), value[1]
 
     def _targets(self, reward: Any, info: dict[str, Any], resets: np.ndarray | None) -> np.ndarray:
         n, m = self.n, self.n_targets
@@ -138,7 +150,7 @@ class Vector:
             return np.zeros((n, m))
         value = entry(info, "vector_reward", n)
         if value is None:
-            return _without(targets(reward, n, m), resets)
+            return _without(target_rows(reward, n, m), resets)
         rows, there = value
         if resets is not None:
             there = there | resets
@@ -148,7 +160,7 @@ class Vector:
                 f"info['vector_reward']: is missing for environment {i}, want a row of {m} in each step; in "
                 "AutoresetMode.SAME_STEP that of an episode's last step is in info['final_info']"
             )
-        return _without(targets(rows, n, m), resets)
+        return _without(target_rows(rows, n, m), resets)
 
     def close(self) -> None:
         """Close all environments."""

@@ -156,10 +156,16 @@ def evaluate_seeds(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> l
     """Return the returns of whole episodes of models that were trained together, ``(episodes,)`` each: with their most
     probable actions, and with sampled ones.
 
-    They are played side by side, with the results of `FactoredPPO.evaluate` up to rounding.
+    Results are those of `FactoredPPO.evaluate`, but the programs of the first model, compiled once, play all of them.
     """
-    returns = models[0].program.evaluate_seeds(stacked([model.state for model in models]), episodes)
-    return [tuple(each @ model.spec.weights) for each, model in zip(returns, models, strict=True)]
+    program = models[0].program
+
+    def returns(model: FactoredPPO, deterministic: bool) -> np.ndarray:
+        behaviour = program.behaviour(model.state)
+        targets = program.collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=0)
+        return targets @ model.spec.weights
+
+    return [(returns(model, True), returns(model, False)) for model in models]
 
 
 class _Seeds:
@@ -237,7 +243,7 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
                 update = states, metrics, steps
                 steps += rollout
                 if steps >= EVALUATION_AFTER * config.total_timesteps > steps - rollout:
-                    seeds.program.prepare_evaluation(states, EPISODES)
+                    first.program.prepare_evaluation(apart(states, len(models))[0], EPISODES)
             finished, pending = pending, update
             if finished is None:
                 continue

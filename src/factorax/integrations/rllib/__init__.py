@@ -6,8 +6,8 @@ from ..._lazy import lazy_imports
 with lazy_imports(__name__):
     from .algorithm import FactoredPPO as FactoredPPO
     from .algorithm import FactoredPPOConfig as FactoredPPOConfig
-    from .joint import JointEnv as JointEnv
     from .module import TargetValuesModule as TargetValuesModule
+    from .multi_agent import JointEnv as JointEnv
     from .multi_agent import to_rllib as to_rllib
     from .target_advantages import TargetAdvantages as TargetAdvantages
     from .torch_learner import FactoredPPOLearner as FactoredPPOLearner

@@ -7,9 +7,8 @@ import numpy as np
 from ...structure.network import as_network, network_of
 from ..views import FactorViews
 from ._packages import PPO, PPOConfig, RLModuleSpec, need
-from .joint import JointEnv
 from .module import TargetValuesModule
-from .multi_agent import named
+from .multi_agent import JointEnv, named
 from .torch_learner import FactoredPPOLearner
 
 
