@@ -1,10 +1,11 @@
 """Generalised advantage estimation for each target, and returns from a later step on."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._checks import Share, check_number, real_array
 from ..spec import Spec
@@ -62,6 +63,27 @@ class Samples(NamedTuple):
     """Whether an episode starts with this step, ``(N,)``, if networks are recurrent."""
     component: jax.Array | None = None
     """The component of each sample, ``(N,)``, if a sample has only one (`factor_samples`)."""
+
+
+def packed(samples: Samples) -> Callable[[jax.Array], Samples]:
+    """Return a function from indices of samples to a minibatch: all arrays are columns of one, so that one gather
+    suffices.
+
+    Integers and booleans are exact as floats.
+    """
+    leaves, structure = jax.tree.flatten(samples)
+    rows = jnp.concatenate([x.reshape(len(x), -1).astype(jnp.float32) for x in leaves], axis=1)
+    ends = np.cumsum([0, *(x.size // len(x) for x in leaves)])
+
+    def take(indices: jax.Array) -> Samples:
+        columns = rows[indices]
+        parts = [
+            columns[:, first:last].reshape(len(indices), *x.shape[1:]).astype(x.dtype)
+            for x, first, last in zip(leaves, ends[:-1], ends[1:], strict=True)
+        ]
+        return jax.tree.unflatten(structure, parts)
+
+    return take
 
 
 def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:

@@ -11,15 +11,13 @@ from ..spec import Spec
 from .config import Config
 from .factor_actions import FactorActions
 from .modules.action_values import ActionValues
-from .modules.arrangements import Encoded, Independent, Joint, SeenByFactors, Shared
+from .modules.arrangements import Choices, Encoded, Independent, Joint, SeenByFactors, Shared
 from .modules.attention import Attention
-from .modules.choices import Choices
 from .modules.convolution import Convolutional
 from .modules.custom import Custom, custom_network, seen_shape
 from .modules.mlp import LayerSettings
 from .modules.recurrent import Recurrent
-from .modules.trunk import TrunkHead
-from .policies import Agent, Critic, Policy
+from .policies import Agent, Critic, Policy, TrunkHead
 
 
 class OwnModules(NamedTuple):

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..distributions import Product, Spread
-from .advantages import Samples
-from .packed_samples import packed
+from .advantages import Samples, packed
 from .policies import Agent
 from .ppo import Minibatches, Update
 from .twin_networks import Twins, apart, together

@@ -1,12 +1,13 @@
 """The page of a report: one file, strict about what runs, with texts as texts."""
 
+import json
 import re
 
 import pytest
 from runs.report.run_folders import write_run
 
 from factorax.runs.report.collection import collect
-from factorax.runs.report.page import page
+from factorax.runs.report.page import content_security_policy, page, script_json
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +44,26 @@ def test_sections_without_content_are_left_out(report):
     assert re.findall(r'<section id="(\w+)"', page(report)) == [
         *("verdict", "curves", "network", "credit", "targets", "reproduce")
     ]
+
+
+HOSTILE = ["</script><img src=x onerror=alert(1)>", "<!--", "\u2028\u2029", "a & b", "\ud800", "\"'`", "]]>"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_script_json_escapes_html(text):
+    embedded = script_json({"name": [text]})
+    assert not set("<>&\u2028\u2029") & set(embedded)
+    assert json.loads(embedded)["name"] == [text.encode(errors="replace").decode()]
+
+
+def test_script_json_refuses_nan():
+    with pytest.raises(ValueError, match=r"not JSON compliant|Out of range"):
+        script_json([float("nan")])
+
+
+def test_content_security_policy_allows_only_our_scripts():
+    policy = content_security_policy(["let a = 1"], ["p {}"])
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "connect-src" not in policy
+    assert content_security_policy(["let a = 2"], ["p {}"]) != policy
