@@ -87,38 +87,22 @@ def _application(net: Any) -> Callable[[Any, Any], Any]:
 
     `x` has shape ``(..., n_targets)``; `xp` is its array namespace.
     """
-    raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; {HINT}")
+    want = next((text for kind, text in _WANTED_INSTEAD.items() if isinstance(net, kind)), None)
+    raise TypeError(f"net: got {type(net).__name__}, {want or f'want an InfluenceNetwork; {HINT}'}")
 
 
-@_application.register
-def _(net: BaseNetwork) -> Callable[[Any, Any], Any]:
-    raise TypeError(
-        f"net: got {type(net).__name__}, which has no fixed K; want an InfluenceNetwork: model.network for the "
-        "current edges, or .static for the initial ones"
-    )
-
-
-@_application.register
-def _(net: NetworkSchedule) -> Callable[[Any, Any], Any]:
-    raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; take a point of it with .at(step)")
-
-
-@_application.register
-def _(net: StateNetwork) -> Callable[[Any, Any], Any]:
-    raise TypeError(
-        "net: got StateNetwork, which has a different K in each state; want the K of the states in which psi was "
-        "observed: net.at(obs, info)"
-    )
-
-
-@_application.register
-def _(net: LaggedNetwork) -> Callable[[Any, Any], Any]:
-    raise TypeError(
-        "net: got LaggedNetwork, which has a different K for each lag; want a network with one K. For rewards that "
-        "come lag steps after the actions, use credit(net.at(lag), psi) times gamma**lag and sum over the lags. For "
-        "returns, use credit(net.returns_network, psi), which is unbiased but has more variance. "
-        "FactoredPPO(problem, net) does the former"
-    )
+_WANTED_INSTEAD: dict[type, str] = {
+    NetworkSchedule: "want an InfluenceNetwork; take a point of it with .at(step)",
+    StateNetwork: "which has a different K in each state; want the K of the states in which psi was observed: "
+    "net.at(obs, info)",
+    LaggedNetwork: "which has a different K for each lag; want a network with one K. For rewards that come lag steps "
+    "after the actions, use credit(net.at(lag), psi) times gamma**lag and sum over the lags. For returns, use "
+    "credit(net.returns_network, psi), which is unbiased but has more variance. FactoredPPO(problem, net) does the "
+    "former",
+    BaseNetwork: "which has no fixed K; want an InfluenceNetwork: model.network for the current edges, or .static for "
+    "the initial ones",
+}
+"""What to pass instead of a network without one fixed K."""
 
 
 @_application.register

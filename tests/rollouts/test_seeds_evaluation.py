@@ -34,9 +34,9 @@ def test_parts_learn_what_one_program_does(monkeypatch):
 
 def test_an_evaluation_is_compiled_again_if_settings_of_jax_are_of_one_thread():
     model = FactoredPPO("chain:4", seed=1, **SIZES)
-    evaluation = model.program._evaluation(stacked([model.state]), 3)
+    evaluation = model.program._evaluation(1, 3)
     with jax.default_matmul_precision("float32"):
-        evaluation.prepare(model.program.behaviour(stacked([model.state])).act, 1)
+        evaluation.prepare(model.learner.behaviour(stacked([model.state])).act, 1)
     assert evaluation._compiled is not None
     assert evaluation._compiled.result() is None
     assert evaluate_seeds([model], episodes=3)[0][0].shape == (3,)

@@ -50,9 +50,9 @@ def _all_commands() -> dict[str, tuple[str, str]]:
     return ours | {name: (command.function, command.about) for name, command in plugins.commands().items()}
 
 
-def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
-    """Return the function of each command; `train` gets the default values that these arguments select."""
-    return {name: command_of(name, arguments) for name in _all_commands()}
+def commands() -> dict[str, Callable[..., None]]:
+    """Return the function of each command."""
+    return {name: command_of(name, ()) for name in _all_commands()}
 
 
 def command_of(name: str, arguments: Sequence[str]) -> Callable[..., None]:

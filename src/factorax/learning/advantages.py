@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks import Share, check_number, real_array
 from ..spec import Spec
+from .config import Config
 
 
 class TrainingBatch(NamedTuple):
@@ -99,30 +100,24 @@ def by_component(spec: Spec, by_factor: jax.Array) -> jax.Array:
     return by_factor if spec.factors is None else by_factor[..., spec.factors]
 
 
-def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
-    """Return where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes end, ``[T, B, 1]``.
+def ends(batch: TrainingBatch, config: Config) -> tuple[jax.Array, jax.Array]:
+    """Return where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes, or the fragments of length
+    `gae_steps`, end, ``[T, B, 1]``.
 
-    `bootstrap` defines whether an ended episode has a future: ``"auto"``: according to its flags; ``"never"``;
-    ``"always"``.
+    The setting `bootstrap` defines whether an ended episode has a future: ``"auto"``: according to its flags;
+    ``"never"``; ``"always"``.
     """
     terminated, truncated = batch.terminated[..., None], batch.truncated[..., None]
     ended = terminated | truncated
     if batch.target_terminated is not None:
         terminated = terminated | batch.target_terminated
-    if bootstrap == "never":
+    if config.bootstrap == "never":
         terminated = terminated | ended
-    elif bootstrap == "always":
+    elif config.bootstrap == "always":
         terminated = jnp.zeros_like(terminated)
+    if config.gae_steps is not None:
+        ended = ended | (jnp.arange(1, len(ended) + 1) % config.gae_steps == 0)[:, None, None]
     return terminated, ended
-
-
-def fragment_ends(n_steps: int, length: int) -> jax.Array:
-    """Return whether a fragment of a rollout ends with a step, ``(T,)``.
-
-    >>> fragment_ends(4, 2).tolist()
-    [False, True, False, True]
-    """
-    return jnp.arange(1, n_steps + 1) % length == 0
 
 
 def starts(batch: TrainingBatch) -> jax.Array:

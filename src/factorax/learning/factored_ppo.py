@@ -331,7 +331,7 @@ class FactoredPPO:
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Return the mean and standard error of the return over complete episodes, in separate environments."""
         check_each(_OPTIONS, episodes=episodes, deterministic=deterministic, seed=seed)
-        behaviour, collector = self.program.behaviour(self.state), self.program.collector
+        behaviour, collector = self.learner.behaviour(self.state), self.program.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
         objective = returns @ self.spec.weights
         error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0

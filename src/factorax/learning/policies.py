@@ -150,10 +150,6 @@ class Critic(eqx.Module):
         values, memory = self.net.step(obs, local, memory)
         return self._values(values), memory
 
-    def of_features(self, features: jax.Array) -> jax.Array:
-        """Return values from the features of the policy whose trunk it shares."""
-        return self.net(features)
-
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return values for sequences ``(L, S, ...)`` and the memory after each step, for a critic with its own
         memory."""

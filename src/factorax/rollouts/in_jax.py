@@ -1,7 +1,7 @@
 """Rollouts of a JAX problem inside the compiled program."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arrays import zeros
-from .._programs import OwnJit, Recent
+from .._programs import OwnJit
 from .._xla import any_of_all
 from ..observations import ObservationSpace
 from ..problems.problem import Problem, Step
@@ -60,6 +60,10 @@ class JaxEnvironments:
         self.n_targets = self.problem.network.static.shape[1]
         self.reset = jax.vmap(self._reset, out_axes=(-1, 0))
         self.step = jax.vmap(self._step, in_axes=(0, -1, 0), out_axes=(-1, 0))
+
+    def resized(self, n_envs: int) -> "JaxEnvironments":
+        """Return this many episodes of the same problem."""
+        return JaxEnvironments(self.problem, n_envs, self.components, self.memory)
 
     def _step(self, key: jax.Array, state: Any, action: jax.Array) -> tuple[Any, Step]:
         new = self.problem.step(key, state, self.components.to_environment(action, jnp))
@@ -194,7 +198,7 @@ class JaxCollector(Collector):
     def __init__(self, spec: Spec, settings: Any, memory: int = 0):
         self.environments = JaxEnvironments(spec.problem, settings.n_envs, spec.components, memory)
         self.n_steps = settings.n_steps
-        self._evaluations: Recent[_Evaluation] = Recent(4)
+        self._evaluation = lru_cache(4)(partial(_Evaluation, self.environments))
 
     def init(self, key: Any) -> Any:
         """Return states, observations and empty sums of all environments."""
@@ -249,14 +253,7 @@ class JaxCollector(Collector):
 
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
         """Play all episodes in parallel, in a program that is compiled once per number of episodes."""
-        environments = self.environments
-        evaluation = self._evaluations.get(
-            (episodes, deterministic),
-            lambda: _Evaluation(
-                JaxEnvironments(environments.problem, episodes, environments.components, environments.memory),
-                deterministic,
-            ),
-        )
+        evaluation = self._evaluation(episodes, deterministic)
         state, key = evaluation.init(jax.random.key(seed)), jax.random.key(seed + 1)
         returns, ended = np.zeros((episodes, self.environments.n_targets)), np.zeros(episodes, bool)
         for _ in range(LONGEST):
@@ -277,7 +274,9 @@ class JaxCollector(Collector):
 class _Evaluation:
     """The compiled programs of an evaluation."""
 
-    def __init__(self, environments: JaxEnvironments, deterministic: bool):
+    def __init__(self, environments: JaxEnvironments, episodes: int, deterministic: bool):
+        environments = environments.resized(episodes)
+
         def play(act: Any, state: Any, key: jax.Array) -> Any:
             return environments.collect(state, partial(act, deterministic=deterministic), key, CHUNK)
 
