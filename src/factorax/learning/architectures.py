@@ -215,14 +215,10 @@ def make_network(
             )
         return Choices(**options)
     if c.architecture == "attention":
-        return Attention(**options, graph=component_graph(spec), rounds=c.rounds)
+        # Components are neighbours if they are of the same factor or of neighbouring ones.
+        graph = spec.graph if spec.factors is None else spec.graph[np.ix_(spec.factors, spec.factors)]
+        return Attention(**options, graph=graph, rounds=c.rounds)
     return Shared(**options)
-
-
-def component_graph(spec: Spec) -> np.ndarray:
-    """Return which components are neighbours, booleans ``(c, c)``: those of the same or neighbouring factors."""
-    of = np.arange(spec.n_factors) if spec.factors is None else spec.factors
-    return spec.graph[np.ix_(of, of)]
 
 
 def module_names(agent: Agent) -> dict[str, str]:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Range, Seed, Whole, check_each, checked, shown
+from .._checks import Count, Range, Seed, Whole, checked, shown
 from ..problems.registry import find_problem
 from ..problems.vectors import OneOfMany
 from ..rollouts import episodes as episodes_
@@ -52,17 +52,6 @@ from .stored import (
     saved_as,
     sizes,
 )
-
-_OPTIONS = {
-    "episodes": Count,
-    "deterministic": bool,
-    "seed": Seed,
-    "log_interval": Whole | None,
-    "tb_log_name": str,
-    "reset_num_timesteps": bool,
-    "progress_bar": bool,
-}
-"""Types of the arguments of `learn`, `predict` and `evaluate`."""
 
 
 class FactoredPPO:
@@ -222,8 +211,10 @@ class FactoredPPO:
           episodes continue.
         """
         steps = _number_of_steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
-        about = {"reset_num_timesteps": reset_num_timesteps, "progress_bar": progress_bar}
-        check_each(_OPTIONS, log_interval=log_interval, tb_log_name=tb_log_name, **about)
+        checked("log_interval", log_interval, Whole | None)
+        checked("tb_log_name", tb_log_name, str)
+        checked("reset_num_timesteps", reset_num_timesteps, bool)
+        checked("progress_bar", progress_bar, bool)
         if reset_num_timesteps and self.num_timesteps:
             self._restart()
         self.last_timestep = last = self.num_timesteps + steps
@@ -330,7 +321,9 @@ class FactoredPPO:
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Return the mean and standard error of the return over complete episodes, in separate environments."""
-        check_each(_OPTIONS, episodes=episodes, deterministic=deterministic, seed=seed)
+        checked("episodes", episodes, Count)
+        checked("deterministic", deterministic, bool)
+        checked("seed", seed, Seed)
         behaviour, collector = self.learner.behaviour(self.state), self.program.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
         objective = returns @ self.spec.weights
