@@ -67,8 +67,8 @@ def _files() -> dict[str, Path]:
 def read_preset(name: str) -> Preset:
     """Return the preset of this name; raise ValueError for an unknown name, with the nearest known one.
 
-    >>> read_preset("queues").settings["policy"]
-    'shared'
+    >>> read_preset("queues").settings["gamma"]
+    0.9
     >>> read_preset("queue")
     Traceback (most recent call last):
     ValueError: preset: got 'queue', want none, ...; did you mean 'queues'?
@@ -97,8 +97,8 @@ def preset_for(problem: str) -> Preset | None:
 def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a preset (or of none) with overrides, as arguments of `Config` and `FactoredPPO`.
 
-    >>> Config(**settings_with("queues", {"n_envs": 32})).policy
-    'shared'
+    >>> Config(**settings_with("queues", {"n_envs": 32})).gamma
+    0.9
     >>> settings_with("none", {"n_envs": 32})
     {'n_envs': 32}
     """

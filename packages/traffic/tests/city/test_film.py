@@ -9,6 +9,11 @@ from factorax_traffic.city.film import LETTERS, animate_city, city_of, encode_ci
 from factorax_traffic.city.scene import extent, shown
 from pages import colours, watched
 from PIL import Image
+from runs import hostile
+from small_settings import SMALL
+
+from factorax import runs
+from factorax.learning import Config
 
 OPTIONS = {"seconds": 20, "speed": 10, "sampled": False, "seed": 0}
 
@@ -100,12 +105,10 @@ def test_repeated_and_unknown_names_are_refused(tmp_path):
 
 def test_a_folder_from_a_stranger_opens_no_files(tmp_path, monkeypatch):
     city = "sumo:/a/town.net.xml,/a/town.rou.xml"
-    config = {"problem": city, "network": "own", "config": {}}
-    monkeypatch.setattr("factorax_traffic.city.film.read_config", lambda run: config)
-    monkeypatch.setattr("factorax.runs.folder.read_config", lambda run: config)
-    monkeypatch.setattr("factorax_traffic.city.film.find_problem", lambda name: pytest.fail("opened"))
     run = tmp_path / "run"
-    run.mkdir()
+    runs.train("contextual-bandit:3", Config(total_timesteps=24, **SMALL), run, progress_bar=False)
+    hostile.problem(run, city)
+    monkeypatch.setattr("factorax_traffic.city.film.find_problem", lambda name: pytest.fail("opened"))
     assert city_of(["greedy", str(run)], "own") == city
     with pytest.raises(ValueError, match="--problem"):
         write_city_film(["greedy", str(run)], tmp_path / "film.gif", city, **OPTIONS, trusted="own")
