@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import _progress
 from .._checks import check_different, check_type, listed, path_of
+from ..learning.callbacks import ready
 from ..learning.config import Config
 from ..learning.devices import peak_memory
 from ..learning.factored_ppo import FactoredPPO
@@ -260,7 +260,7 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
     began = last = time.perf_counter()
     warned, pending = False, None
     history: list[dict[str, Any]] = []
-    with _progress.progress_bar(disable=not progress_bar) as progress:
+    with ready.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
         while steps < config.total_timesteps or pending is not None:
             # The device computes the next update while this process writes down the last one.
