@@ -18,6 +18,7 @@ def of_all(function: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], 
 
     For conditions: `jax.lax.cond` with a condition for each element computes both branches.
 
+    >>> import jax.numpy as jnp
     >>> largest_of_all = of_all(lambda x: x.max())
     >>> jax.vmap(largest_of_all)(jnp.arange(3)).tolist()
     [2, 2, 2]
