@@ -127,12 +127,12 @@ def _program(env: Any, settings: dict[str, Any], policy: Any = None) -> tuple[Pr
 
 
 def _rollout(program: Program, state: Any) -> Any:
-    return lambda: program.collector.collect(program.behaviour(state), None, state.key)
+    return lambda: program.collector.collect(program.learner.behaviour(state), None, state.key)
 
 
 def _network_alone(program: Any, state: Any) -> Any:
     """Return a function that calls the compiled policy network once per step of a rollout, on observations of zeros."""
-    policy, arrays = program.collector.plan.policy, program.behaviour(state).arrays()
+    policy, arrays = program.collector.plan.policy, program.learner.behaviour(state).arrays()
     network = jax.jit(lambda leaves, rows: policy.network(leaves, rows, None, None)[0])
     leaves, rows = jax.device_put(tuple(arrays.leaves)), np.zeros((TILE, program.learner.spec.n_inputs), np.float32)
 

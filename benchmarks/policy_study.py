@@ -57,7 +57,7 @@ def curve(problem: Any, config: Config, local: Any, network: Any) -> dict[str, A
     for i in range(SEEDS):
         arrays, rest = eqx.partition(states, eqx.is_array)
         state = eqx.combine(jax.tree.map(lambda x, i=i: x[i], arrays), rest)
-        episodes = program.collector.play_episodes(program.behaviour(state), 20, deterministic=False, seed=0)
+        episodes = program.collector.play_episodes(program.learner.behaviour(state), 20, deterministic=False, seed=0)
         final.append(float((episodes @ learner.spec.weights).mean()))
     return {"returns": np.stack(returns, axis=1).round(3).tolist(), "final": final, "seconds": round(seconds, 1)}
 

@@ -94,7 +94,7 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
     import jax.numpy as jnp
 
     from factorax.learning.epochs import shuffled
-    from factorax.learning.flat_parameters import FlatParameters
+    from factorax.learning.ppo import FlatParameters
 
     c, rule, state = learner.config, learner.rule, learner.init(0)
     agent, old = state.agent, state.agent.policy.spread

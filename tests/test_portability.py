@@ -1,7 +1,5 @@
-"""Every module imports, and training runs, where what only POSIX has is missing, as on Windows; and without private
-modules of JAX."""
+"""Every module imports, and training runs, where what only POSIX has is missing, as on Windows."""
 
-import ast
 import json
 import os
 import subprocess
@@ -55,7 +53,6 @@ def kill(process, number, kill=os.kill):
 subprocess.Popen, os.kill = Popen, kill
 """
 """Run as `sitecustomize`, that is, at the start of every process, workers included."""
-PRIVATE = ("jax._src", "jax.core", "jax.interpreters", "jax.lib", "jaxlib")
 
 
 def module_name(path):
@@ -145,29 +142,3 @@ def test_training_runs_without_posix_modules(tmp_path):
     )
     assert process.returncode == 0, process.stderr
     assert {"config.json", "checkpoints"} <= {file.name for file in (tmp_path / "run").iterdir()}
-
-
-def imported(statements):
-    """Modules that are imported when these statements are run; not those of functions that they define."""
-    for node in statements:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            yield from imported(node.orelse)
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from imported(ast.iter_child_nodes(node))
-
-
-def is_private(module):
-    return any(module == name or module.startswith(f"{name}.") for name in PRIVATE)
-
-
-def test_no_private_module_of_jax_is_imported():
-    private_imports = {}
-    for path in SOURCE.rglob("*.py"):
-        statements = ast.parse(path.read_text(encoding="utf-8")).body
-        if names := [name for name in imported(statements) if is_private(name)]:
-            private_imports[str(path.relative_to(SOURCE))] = names
-    assert private_imports == {}

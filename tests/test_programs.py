@@ -14,23 +14,9 @@ import numpy as np
 import pytest
 
 from factorax import _programs
-from factorax._programs import OwnJit, Recent
+from factorax._programs import OwnJit
 
 MANY_MODELS = Path(__file__).parent / "many_models.py"
-
-
-def test_the_values_of_the_last_keys_are_there():
-    values, made = Recent(2), []
-
-    def get(key):
-        return values.get(key, lambda: made.append(key) or key)
-
-    assert [get(key) for key in "abab"] == list("abab")
-    get("c")
-    assert made == list("abc")
-    get("b")
-    get("a")
-    assert made == list("abca")
 
 
 def test_what_is_not_an_array_goes_in_and_out_as_it_is():

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from factorax._xla import once, separately
+from factorax._xla import separately
 
 
 def apart(x, time):
@@ -14,7 +14,6 @@ def apart(x, time):
 def test_separately_returns_the_value_of_the_function():
     x = jnp.arange(4.0)
     np.testing.assert_array_equal(jax.jit(apart)(x, jnp.int32(0))["square"], x**2)
-    np.testing.assert_array_equal(jax.jit(once)(x, x), x)
 
 
 def test_condition_stays_scalar_under_vmap():

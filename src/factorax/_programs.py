@@ -5,43 +5,12 @@ JAX and Equinox cache what they trace and compile for the life of the process. T
 """
 
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import equinox as eqx
 import jax
-
-Value = TypeVar("Value")
-
-
-class Recent(Generic[Value]):
-    """A cache of the values of the `size` most recently used keys."""
-
-    def __init__(self, size: int):
-        self.size = size
-        self._values: OrderedDict[Hashable, Value] = OrderedDict()
-        self._lock = threading.RLock()
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, created by `make` if it is not cached."""
-        with self._lock:
-            if key not in self._values:
-                self._values[key] = make()
-            self._values.move_to_end(key)
-            while len(self._values) > self.size:
-                self._values.popitem(last=False)
-            return self._values[key]
-
-    def drop(self, key: Hashable) -> None:
-        """Remove the value of a key, if it is cached."""
-        with self._lock:
-            self._values.pop(key, None)
 
 
 class _Static:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ._arrays import tracing
 
@@ -19,6 +18,7 @@ def of_all(function: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], 
 
     For conditions: `jax.lax.cond` with a condition for each element computes both branches.
 
+    >>> import jax.numpy as jnp
     >>> largest_of_all = of_all(lambda x: x.max())
     >>> jax.vmap(largest_of_all)(jnp.arange(3)).tolist()
     [2, 2, 2]
@@ -30,17 +30,6 @@ def of_all(function: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], 
 
 any_of_all = of_all(lambda x: x.any())
 """Whether any entry is true, in the arrays of all elements of `jax.vmap`."""
-
-
-def once(x: Any, positive: jax.Array) -> Any:
-    """Return x unchanged, but keep XLA from recomputing it for each of several uses.
-
-    On a GPU, an optimisation barrier suffices. On a CPU, XLA removes barriers before it fuses operations, but it never
-    fuses a division into several users. This function therefore divides by a 1 that the compiler cannot infer:
-    `positive` is never negative.
-    """
-    one = jnp.where(positive < 0, 2, 1).astype(positive.dtype)
-    return jax.tree.map(lambda y: y / one, jax.lax.optimization_barrier(x))
 
 
 def separately(function: Callable[[], Any], otherwise: Any, positive: jax.Array) -> Any:

@@ -91,10 +91,6 @@ class ActionSpace(Product):
             high=np.array(high, np.float32),
         )
 
-    def with_spread_of_state(self) -> Self:
-        """Return the same space with a state-dependent log σ of the Gaussian components."""
-        return replace(self, spread_of_state=bool(self.has_spread.any()))
-
     def with_covariance(self, factor_of: np.ndarray) -> Self:
         """Return the same space with a full covariance of the Gaussian components of each factor.
 

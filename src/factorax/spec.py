@@ -204,7 +204,7 @@ class Spec:
         components = ActionSpace.of(action_space, bounded=bounded)
         factors = _factor_of_component(network.static, len(components))
         if checked("std", std, Literal["component", "shared", "state"]) == "state":
-            components = components.with_spread_of_state()
+            components = replace(components, spread_of_state=bool(components.has_spread.any()))
         if covariance == "full" and factors is not None:
             components = components.with_covariance(factors)
         spec = cls(

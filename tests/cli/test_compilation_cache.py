@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from factorax import cli
-from factorax.cli import compilation_cache
-from factorax.cli.compilation_cache import JAX_FOLDER, MAX_SIZE, SETTING, use_compilation_cache
+from factorax.cli import JAX_FOLDER, MAX_SIZE, SETTING, use_compilation_cache
 
 JAX_SIZE = "JAX_COMPILATION_CACHE_MAX_SIZE"
 
@@ -22,7 +21,7 @@ def unset(monkeypatch, tmp_path):
         monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "jax")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compilation_cache, "version", lambda package: "0.10.0")
+    monkeypatch.setattr(cli, "version", lambda package: "0.10.0")
 
 
 def test_programs_are_kept_in_the_cache_of_the_user(unset, tmp_path):
@@ -34,7 +33,7 @@ def test_programs_are_kept_in_the_cache_of_the_user(unset, tmp_path):
 
 
 def test_a_jaxlib_that_logs_false_errors_keeps_programs_only_where_it_is_told_to(unset, monkeypatch, tmp_path):
-    monkeypatch.setattr(compilation_cache, "version", lambda package: "0.9.2")
+    monkeypatch.setattr(cli, "version", lambda package: "0.9.2")
     use_compilation_cache()
     assert JAX_FOLDER not in os.environ
     assert not list(tmp_path.iterdir())

@@ -1,5 +1,7 @@
 """A log σ that depends on the state, and one for all components."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,7 @@ SPACE = spaces.Tuple([spaces.Box(-np.inf, np.inf, (2,)), spaces.Discrete(3)])
 
 
 def drawn(seed=0, **options):
-    space = ActionSpace.of(SPACE, **options).with_spread_of_state()
+    space = replace(ActionSpace.of(SPACE, **options), spread_of_state=True)
     parameters = np.float32(0.5 * np.random.default_rng(seed).normal(size=(4, 3, space.width)))
     return space, parameters, space.spread(0.3), jax.random.key(seed)
 

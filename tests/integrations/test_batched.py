@@ -159,7 +159,7 @@ def test_a_context_that_all_cases_get_anew_together():
 
 def rollout(model):
     """One rollout, without an update."""
-    arrays = model.program.behaviour(model.state).arrays()
+    arrays = model.learner.behaviour(model.state).arrays()
     return Inline(model.program.collector.plan).collect(Iteration(arrays, (1, 2), 0))
 
 

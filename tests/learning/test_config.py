@@ -5,8 +5,11 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from factorax.learning import Config, FactoredPPO
+from factorax.learning.config import Schedule
 from learning.bad_settings import BAD, UNKNOWN
 
 ROLLOUT = {"n_envs": 4, "n_steps": 6, "batch_size": 24}
@@ -86,3 +89,15 @@ def test_schedules_are_functions_of_the_progress_that_remains():
 def test_a_schedule_that_fails_is_named():
     with pytest.raises(ValueError, match=r"clip_range: got .*the function raised ZeroDivisionError: .*zero"):
         Config(clip_range=lambda progress: 1 / progress)
+
+
+@given(st.floats(0, 1))
+def test_a_linear_schedule_is_exact(progress):
+    schedule = Schedule.of(lambda p: 3.0 * p + 1.0)
+    np.testing.assert_allclose(schedule(progress), 3.0 * progress + 1.0, rtol=1e-5)
+
+
+def test_a_schedule_in_a_program_and_beyond_its_ends():
+    schedule = Schedule.of(lambda p: 2.0 * p)
+    assert float(schedule(-0.5)) == 0.0  # a last rollout may go beyond the end of training
+    assert float(schedule(1.5)) == 2.0

@@ -16,7 +16,8 @@ SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (
 @pytest.mark.parametrize("policy", ["joint", "independent", "shared"])
 def test_signal_and_noise_are_those_of_single_gradients(policy):
     """Against the gradient of every sample by itself, with respect to the last layer of the factor."""
-    learner = Learner.of(chain(3, horizon=8), config=Config(**SMALL, policy=policy, variance_report=True))
+    config = Config(**SMALL, policy=policy, critic="target", variance_report=True)
+    learner = Learner.of(chain(3, horizon=8), config=config)
     rule, state = learner.rule, learner.init()
     batch = rollout(learner, state)
     net, weights = learner.spec.network, learner.spec.weights

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from factorax.learning import Config, Learner
-from factorax.learning.update_in_parts import collect_part
+from factorax.learning.program import collect_part
 from factorax.problems import chain, find_problem
 from factorax.rollouts import collector_for, in_jax
 from factorax.spec import Spec

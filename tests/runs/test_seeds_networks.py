@@ -3,11 +3,14 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import factorax as fx
 from factorax import runs
 from factorax.learning import Config, FactoredPPO
+from factorax.runs.seeds import ChosenNetwork
 
 CONFIG = Config(
     n_envs=4, n_steps=10, batch_size=20, n_epochs=2, hidden=(8,), policy="shared", seed=3, total_timesteps=80,
@@ -47,3 +50,18 @@ def test_networks_that_vary_are_refused_together(networks, changes, message, tmp
     with pytest.raises(ValueError, match=message):
         runs.train_networks("contextual-bandit:3", dataclasses.replace(CONFIG, **changes), outs, progress_bar=False)
     assert not any(tmp_path.iterdir())
+
+
+NETWORKS = [fx.InfluenceNetwork([[1, 0], [0, 1]]), fx.InfluenceNetwork([[1, 0.5], [1, 1]])]
+
+
+@pytest.mark.parametrize("i", [0, 1])
+def test_it_credits_as_the_network_it_stands_for(i):
+    chosen, psi = ChosenNetwork(NETWORKS), jnp.array([[2.0, 3.0], [-1.0, 4.0]])
+    k = chosen.for_rollout(chosen.matrix(i), None)
+    np.testing.assert_allclose(fx.credit(k, psi), fx.credit(NETWORKS[i], psi))
+
+
+def test_shapes_must_be_the_same():
+    with pytest.raises(ValueError, match=r"networks: got shapes \[\(2, 2\), \(3, 3\)\], want the same for all"):
+        ChosenNetwork([NETWORKS[0], fx.InfluenceNetwork.identity(3)])

@@ -1,12 +1,16 @@
 """The command `factorax`."""
 
+import hashlib
 import io
 import os
+import platform
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -46,9 +50,9 @@ def _all_commands() -> dict[str, tuple[str, str]]:
     return ours | {name: (command.function, command.about) for name, command in plugins.commands().items()}
 
 
-def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
-    """Return the function of each command; `train` gets the default values that these arguments select."""
-    return {name: command_of(name, arguments) for name in _all_commands()}
+def commands() -> dict[str, Callable[..., None]]:
+    """Return the function of each command."""
+    return {name: command_of(name, ()) for name in _all_commands()}
 
 
 def command_of(name: str, arguments: Sequence[str]) -> Callable[..., None]:
@@ -89,8 +93,6 @@ def main() -> int:
             if missing:
                 raise ValueError(f"command: got {chosen}{missing}")
             if chosen in known:
-                from .compilation_cache import use_compilation_cache
-
                 use_compilation_cache()  # before anything imports JAX
             tyro.extras.subcommand_cli_from_dict(
                 {
@@ -147,3 +149,49 @@ def _each_once() -> Any:
             print(f"factorax: warning: {_printable(message)}", file=sys.stderr)
 
     return show
+
+
+SETTING = "FACTORAX_COMPILATION_CACHE"
+"""Environment variable with the folder of the cache, or ``off``."""
+JAX_FOLDER = "JAX_COMPILATION_CACHE_DIR"
+MAX_SIZE = 2**30
+"""Size of the cache in bytes above which JAX deletes the programs that were not used for longest."""
+
+
+def use_compilation_cache() -> None:
+    """Make JAX store compiled programs in a folder of the user; must be called before JAX is imported.
+
+    The folder is ``$XDG_CACHE_HOME/factorax/compiled``, with one folder per type of processor, because XLA compiles for
+    the instructions of the machine. Does nothing if the folder is not writable, if ``FACTORAX_COMPILATION_CACHE`` is
+    ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set. With jaxlib before 0.10, the folder must be named by
+    ``FACTORAX_COMPILATION_CACHE``: these versions log false errors about the processor for every program they load.
+    """
+    setting = os.environ.get(SETTING, "")
+    if setting.lower() in ("off", "0", "none") or JAX_FOLDER in os.environ or "jax" in sys.modules:
+        return
+    if not setting and tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 10):
+        return
+    folder = Path(setting) if setting else _default()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # RuntimeError: no home directory
+        return
+    if os.access(folder, os.W_OK | os.X_OK):
+        os.environ[JAX_FOLDER] = str(folder)
+        os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(MAX_SIZE))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+
+def _default() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "factorax" / "compiled" / hashlib.sha256(_processor().encode()).hexdigest()[:12]
+
+
+def _processor() -> str:
+    """Return a text that distinguishes processors with different instructions."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return f"{platform.machine()} {platform.processor()} {flags}"

@@ -116,6 +116,7 @@ def train(
     if seeds > 1 or networks:
         _find_devices()
     from .. import runs
+    from ..learning.named_networks import folder_name
 
     config = settings.config
     used = _chosen(problem, preset)
@@ -123,15 +124,14 @@ def train(
         find_method(method)
     usual = _OWN if method == NONE else network_for(NONE if used is None else used.name, method) or _OWN
     name = problem.replace("/", "-").replace(":", "-") + f"-{config.estimator if method == NONE else method}"
-    name += _suffix(network) if network != usual or method == NONE else ""
+    if network != _OWN and (network != usual or method == NONE):
+        name += f"-{folder_name(network)}"
     if used is not None and used != preset_for(problem):
         name += f"-{used.name}"
     options: dict[str, Any] = {"network": network, "force": force, "progress_bar": sys.stdout.isatty()}
     if used is not None:
         print(f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it")
     if networks:
-        from ..learning.named_networks import folder_name
-
         folder = parent or Path("runs") / name
         outs = {
             each: [folder / folder_name(each) / f"seed-{config.seed + i}" for i in range(seeds)] for each in networks
@@ -171,11 +171,14 @@ def _own_size(problem: str) -> int | None:
     """Return the number of sub-environments if ``package.module:function`` returns a vector environment, else None."""
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", problem):
         return None
-    from ..learning.vector_size import vector_size
     from ..problems.registry import leads_to
 
     try:
-        return vector_size(problem) if leads_to(problem) else None
+        if not leads_to(problem):
+            return None
+        from ..learning.factored_ppo import vector_size  # imports JAX, which --help does without
+
+        return vector_size(problem)
     except Exception:  # raised by the user's code, which `train` calls again
         return None
 
@@ -244,9 +247,3 @@ def _read_score(path: Path, timesteps: int) -> Any:
         return score if fits and all(type(x) in (int, float) and abs(x) < 1e300 for x in numbers) else None
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-
-
-def _suffix(network: str) -> str:
-    from ..learning.named_networks import folder_name
-
-    return "" if network == "own" else f"-{folder_name(network)}"

@@ -9,9 +9,8 @@ from typing import Any
 import gymnasium as gym
 
 from .._checks import check_type, listed, shown
-from ..learning.factored_ppo import FactoredPPO
+from ..learning.factored_ppo import FactoredPPO, vector_size
 from ..learning.learner import Learner
-from ..learning.vector_size import vector_size
 from ..problems.problem import Problem
 from .views import to_gymnasium
 

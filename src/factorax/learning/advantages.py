@@ -1,13 +1,15 @@
 """Generalised advantage estimation for each target, and returns from a later step on."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._checks import Share, check_number, real_array
 from ..spec import Spec
+from .config import Config
 
 
 class TrainingBatch(NamedTuple):
@@ -64,6 +66,27 @@ class Samples(NamedTuple):
     """The component of each sample, ``(N,)``, if a sample has only one (`factor_samples`)."""
 
 
+def packed(samples: Samples) -> Callable[[jax.Array], Samples]:
+    """Return a function from indices of samples to a minibatch: all arrays are columns of one, so that one gather
+    suffices.
+
+    Integers and booleans are exact as floats.
+    """
+    leaves, structure = jax.tree.flatten(samples)
+    rows = jnp.concatenate([x.reshape(len(x), -1).astype(jnp.float32) for x in leaves], axis=1)
+    ends = np.cumsum([0, *(x.size // len(x) for x in leaves)])
+
+    def take(indices: jax.Array) -> Samples:
+        columns = rows[indices]
+        parts = [
+            columns[:, first:last].reshape(len(indices), *x.shape[1:]).astype(x.dtype)
+            for x, first, last in zip(leaves, ends[:-1], ends[1:], strict=True)
+        ]
+        return jax.tree.unflatten(structure, parts)
+
+    return take
+
+
 def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
     """Return sums over the components of each factor, ``(..., c)`` → ``(..., n)``."""
     if spec.factors is None:
@@ -77,30 +100,24 @@ def by_component(spec: Spec, by_factor: jax.Array) -> jax.Array:
     return by_factor if spec.factors is None else by_factor[..., spec.factors]
 
 
-def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
-    """Return where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes end, ``[T, B, 1]``.
+def ends(batch: TrainingBatch, config: Config) -> tuple[jax.Array, jax.Array]:
+    """Return where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes, or the fragments of length
+    `gae_steps`, end, ``[T, B, 1]``.
 
-    `bootstrap` defines whether an ended episode has a future: ``"auto"``: according to its flags; ``"never"``;
-    ``"always"``.
+    The setting `bootstrap` defines whether an ended episode has a future: ``"auto"``: according to its flags;
+    ``"never"``; ``"always"``.
     """
     terminated, truncated = batch.terminated[..., None], batch.truncated[..., None]
     ended = terminated | truncated
     if batch.target_terminated is not None:
         terminated = terminated | batch.target_terminated
-    if bootstrap == "never":
+    if config.bootstrap == "never":
         terminated = terminated | ended
-    elif bootstrap == "always":
+    elif config.bootstrap == "always":
         terminated = jnp.zeros_like(terminated)
+    if config.gae_steps is not None:
+        ended = ended | (jnp.arange(1, len(ended) + 1) % config.gae_steps == 0)[:, None, None]
     return terminated, ended
-
-
-def fragment_ends(n_steps: int, length: int) -> jax.Array:
-    """Return whether a fragment of a rollout ends with a step, ``(T,)``.
-
-    >>> fragment_ends(4, 2).tolist()
-    [False, True, False, True]
-    """
-    return jnp.arange(1, n_steps + 1) % length == 0
 
 
 def starts(batch: TrainingBatch) -> jax.Array:

@@ -11,15 +11,13 @@ from ..spec import Spec
 from .config import Config
 from .factor_actions import FactorActions
 from .modules.action_values import ActionValues
-from .modules.arrangements import Encoded, Independent, Joint, SeenByFactors, Shared
+from .modules.arrangements import Choices, Encoded, Independent, Joint, SeenByFactors, Shared
 from .modules.attention import Attention
-from .modules.choices import Choices
 from .modules.convolution import Convolutional
 from .modules.custom import Custom, custom_network, seen_shape
 from .modules.mlp import LayerSettings
 from .modules.recurrent import Recurrent
-from .modules.trunk import TrunkHead
-from .policies import Agent, Critic, Policy
+from .policies import Agent, Critic, Policy, TrunkHead
 
 
 class OwnModules(NamedTuple):
@@ -134,16 +132,13 @@ def layer_settings(config: Config, init: Any = None) -> LayerSettings:
 def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Array) -> ActionValues:
     """Return the critic of actions: one value per action of each factor, or the value of a given action."""
     c, settings = config, layer_settings(config, own.init)
-    encoder: Any = Encoded(spec.observations)
-    if c.architecture == "conv":
-        encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
     of = range(spec.n_factors) if spec.factors is None else spec.factors.tolist()
     local = seen_shape(spec) if looks_at_local(spec, c, own) else None
     index = tuple(map(tuple, spec.seen_by_factor.tolist()))
     by_factor = None if local is None else SeenByFactors(Encoded(spec.observations), index)
     return ActionValues(
         key,
-        encoder,
+        _encoder(spec, c, key, settings),
         factors=tuple(of),
         width=max(int(spec.components.choices.max()), 1),
         outputs=1 if c.default_action else FactorActions.of(spec, critic=c.critic).most,
@@ -169,6 +164,12 @@ def policy_features(spec: Spec, policy: Policy, local: bool) -> jax.ShapeDtypeSt
     return jax.eval_shape(policy.features, row, local_shape, memory)
 
 
+def _encoder(spec: Spec, config: Config, key: jax.Array, settings: LayerSettings) -> Any:
+    if config.architecture == "conv":
+        return Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
+    return Encoded(spec.observations)
+
+
 def make_network(
     spec: Spec,
     config: Config,
@@ -187,9 +188,7 @@ def make_network(
     `layer_settings`.
     """
     c, settings = config, layer_settings(config, init)
-    encoder: Any = Encoded(spec.observations)
-    if c.architecture == "conv":
-        encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
+    encoder: Any = _encoder(spec, c, key, settings)
     if kind == "joint" and not c.is_recurrent:
         return Joint(key, encoder, shape, gain, settings)
     if of_groups:
@@ -216,14 +215,10 @@ def make_network(
             )
         return Choices(**options)
     if c.architecture == "attention":
-        return Attention(**options, graph=component_graph(spec), rounds=c.rounds)
+        # Components are neighbours if they are of the same factor or of neighbouring ones.
+        graph = spec.graph if spec.factors is None else spec.graph[np.ix_(spec.factors, spec.factors)]
+        return Attention(**options, graph=graph, rounds=c.rounds)
     return Shared(**options)
-
-
-def component_graph(spec: Spec) -> np.ndarray:
-    """Return which components are neighbours, booleans ``(c, c)``: those of the same or neighbouring factors."""
-    of = np.arange(spec.n_factors) if spec.factors is None else spec.factors
-    return spec.graph[np.ix_(of, of)]
 
 
 def module_names(agent: Agent) -> dict[str, str]:

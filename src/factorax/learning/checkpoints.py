@@ -119,8 +119,9 @@ def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
         file.seek(0)
         data = file.read(size)
     _about(path, metadata)  # raises for another format
-    digest = metadata.get("sha256")
-    if not isinstance(digest, str) or digest != _digest(_unsigned(header, digest), memoryview(data)[len(header) :]):
+    digest = str(metadata.get("sha256"))
+    unsigned = header.replace(_signature(digest), _signature(_UNSIGNED), 1)
+    if digest != _digest(unsigned, memoryview(data)[len(header) :]):
         raise ValueError(f"{path}: {_NOT_OURS}: its checksum is missing or does not match")
     try:
         return load_tensors(data)
@@ -175,7 +176,3 @@ def _digest(header: bytes, rest: memoryview) -> str:
 
 def _signature(digest: str) -> bytes:
     return f'"sha256":"{digest}"'.encode(errors="replace")
-
-
-def _unsigned(header: bytes, digest: str) -> bytes:
-    return header.replace(_signature(digest), _signature(_UNSIGNED), 1)

@@ -3,8 +3,6 @@
 from math import gcd
 from typing import Any
 
-from .validation import Schedule
-
 
 def check_combinations(c: Any) -> None:
     """Raise ValueError if the settings of a `Config`, valid one by one, are incompatible."""
@@ -25,11 +23,6 @@ def check_combinations(c: Any) -> None:
             f"batch_size: got {c.batch_size}, want a divisor of n_envs × n_steps = {rollout}, such as {fits}"
         )
     _check_minibatches(c)
-    for name in c.anneal:
-        if isinstance(getattr(c, name), Schedule):
-            raise ValueError(
-                f"anneal: got {name!r}, which is already a function of the progress; want only one of the two"
-            )
 
 
 def check_own_modules(c: Any, own: Any) -> None:

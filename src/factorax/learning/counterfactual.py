@@ -24,7 +24,7 @@ from .._credit import credit
 from ..distributions import Spread
 from ..spec import Spec
 from ..structure import InfluenceNetwork
-from .advantages import Estimates, Samples, TrainingBatch, ends, fragment_ends, gae
+from .advantages import Estimates, Samples, TrainingBatch, ends, gae
 from .config import Config, Hyper
 from .devices import shard_minibatch
 from .epochs import fixed_minibatches, run_epochs, shuffled
@@ -106,9 +106,7 @@ class CounterfactualUpdate(Update):
         if agent.critic is None:  # only the returns of targets are needed
             return super().estimates(agent, batch, k, hyper)
         c = self.config
-        terminated, ended = ends(batch, c.bootstrap)
-        if c.gae_steps is not None:
-            ended = ended | fragment_ends(len(ended), c.gae_steps)[:, None, None]
+        terminated, ended = ends(batch, c)
         if terminated.shape[-1] != 1:
             terminated = credit(k, (~terminated).astype(jnp.float32)) == 0
         reward = credit(k, batch.psi, self.spec.weights)

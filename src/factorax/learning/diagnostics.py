@@ -94,17 +94,6 @@ def squared_bias(mean_squared: jax.Array, second: jax.Array, *, samples: int) ->
     return mean_squared - variance / samples
 
 
-class _ActedSamples(NamedTuple):
-    """The fields of samples from which scores are computed."""
-
-    obs: jax.Array
-    local: Any
-    action: jax.Array
-    parameters: jax.Array
-    factor_mask: Any
-    memory: Any
-
-
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """The data of a rollout for a network (`BaseNetwork.update_state`); each quantity is computed only if it is
@@ -129,16 +118,8 @@ class Evidence:
     @cached_property
     def scores(self) -> Scores:
         """The scores of all components with respect to the last layer of the policy."""
-        batch, (parameters, _) = self.batch, self._out
-        acted = _ActedSamples(
-            obs=batch.obs,
-            local=batch.local,
-            action=batch.action,
-            parameters=parameters,
-            factor_mask=batch.factor_mask,
-            memory=batch.memory,
-        )
-        return scores_of(self.spec, self.agent, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), acted))
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (self.batch, self._out[0]))
+        return scores_of(self.spec, self.agent, *flat)
 
     @cached_property
     def advantage(self) -> jax.Array:
@@ -161,11 +142,11 @@ class Evidence:
         return self.agent.policy.at(self.batch.obs, self.batch.local, self.batch.memory)
 
 
-def scores_of(spec: Spec, agent: Agent, samples: "Samples | _ActedSamples") -> Scores:
-    """Return the scores of samples at their stored distribution parameters ``(N, c, width)``."""
+def scores_of(spec: Spec, agent: Agent, samples: Samples | TrainingBatch, parameters: jax.Array) -> Scores:
+    """Return the scores of N samples at the parameters of the distributions that acted, ``(N, c, width)``."""
     spread, mask = agent.policy.spread, samples.factor_mask
     log_prob = lambda parameters: spec.components.log_prob(parameters, spread, samples.action).sum()  # noqa: E731
-    outer = jax.grad(log_prob)(samples.parameters)
+    outer = jax.grad(log_prob)(parameters)
     if mask is not None:
         outer = outer * by_component(spec, mask.astype(outer.dtype))[..., None]
     return Scores(outer, agent.policy.features(samples.obs, samples.local, samples.memory))
@@ -173,7 +154,7 @@ def scores_of(spec: Spec, agent: Agent, samples: "Samples | _ActedSamples") -> S
 
 def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., Any], jax.Array]:
     """Return a function from credits to |E[zᵢ cᵢ]|² and E|zᵢ cᵢ|², both ``(n,)``; and |zᵢ|², ``(N, n)``."""
-    scores = scores_of(spec, agent, samples)
+    scores = scores_of(spec, agent, samples, samples.parameters)
     squared = by_factor(spec, scores.squared)
 
     def moments(factor_credit: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..distributions import Product, Spread
-from .advantages import Samples
-from .packed_samples import packed
+from .advantages import Samples, packed
 from .policies import Agent
 from .ppo import Minibatches, Update
 from .twin_networks import Twins, apart, together
@@ -85,15 +84,11 @@ class _SingleFactors(Update):
     """The agent whose networks are replaced by `Twins` in the losses, if any."""
 
     @cached_property
-    def _one(self) -> Product:
+    def components(self) -> Product:
+        """The distribution of one component."""
         of = self.spec.components
         first: dict[str, np.ndarray] = {name: getattr(of, name)[:1] for name in ("choices", "low", "high")}
         return Product(kinds=of.kinds[:1], **first, spread_of_state=of.spread_of_state)
-
-    @property
-    def components(self) -> Product:
-        """The distribution of one component."""
-        return self._one
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
         """Return the output of the policy ``(N, 1, width)``, and the critic's predictions ``(N, 1)``."""

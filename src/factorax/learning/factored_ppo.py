@@ -1,6 +1,5 @@
 """`FactoredPPO`: learn, predict, evaluate, save and load."""
 
-import contextlib
 import dataclasses
 import os
 import threading
@@ -9,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import gymnasium as gym
@@ -17,21 +16,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Whole, check_each, checked, shown
+from .._checks import Count, Range, Seed, Whole, checked, shown
 from ..problems.registry import find_problem
+from ..problems.vectors import OneOfMany
 from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
-from ..spec import Spec
+from ..spec import Spec, is_jax, opened
 from ..structure import InfluenceNetwork
+from ..structure.labels import counted
 from . import checkpoints
 from .architectures import OwnModules, memory_of, module_names, own_modules
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
 from .config import WHO_STEPS, Config
-from .describing import described
 from .devices import peak_memory
 from .hints import warn_if_clipped, warn_if_short
 from .learner import Learner
-from .limits import check_size, checked_settings, no_larger_than
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
 from .methods import network_for, settings_for
 from .metrics import Metrics, checked_metrics, copied, remember
@@ -41,9 +40,18 @@ from .policies import Agent
 from .presets import NONE
 from .program import Program
 from .state import TrainState
-from .stored import check_given, existing, first_intact, given, named_in, restored, saved_as, sizes
-from .validation import OPTIONS, number_of_steps
-from .vector_size import sized_config, vector_size
+from .stored import (
+    check_given,
+    check_size,
+    checked_settings,
+    existing,
+    first_intact,
+    given,
+    named_in,
+    restored,
+    saved_as,
+    sizes,
+)
 
 
 class FactoredPPO:
@@ -108,7 +116,6 @@ class FactoredPPO:
             network = find_network(problem, network, steps=self.config.total_timesteps)
         self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **modules)
         self.config, self.program = self.learner.config, Program(self.learner)
-        check_size(self.learner)
         self.history: list[Metrics] = []
         """The metrics of the last updates, at most 10,000."""
         self.logger, self._has_own_logger = Logger(), False
@@ -203,9 +210,11 @@ class FactoredPPO:
         - `reset_num_timesteps`: whether to start counting at 0, with new episodes. If false, counting, schedules and
           episodes continue.
         """
-        steps = number_of_steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
-        about = {"reset_num_timesteps": reset_num_timesteps, "progress_bar": progress_bar}
-        check_each(OPTIONS, log_interval=log_interval, tb_log_name=tb_log_name, **about)
+        steps = _number_of_steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
+        checked("log_interval", log_interval, Whole | None)
+        checked("tb_log_name", tb_log_name, str)
+        checked("reset_num_timesteps", reset_num_timesteps, bool)
+        checked("progress_bar", progress_bar, bool)
         if reset_num_timesteps and self.num_timesteps:
             self._restart()
         self.last_timestep = last = self.num_timesteps + steps
@@ -312,8 +321,10 @@ class FactoredPPO:
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Return the mean and standard error of the return over complete episodes, in separate environments."""
-        check_each(OPTIONS, episodes=episodes, deterministic=deterministic, seed=seed)
-        behaviour, collector = self.program.behaviour(self.state), self.program.collector
+        checked("episodes", episodes, Count)
+        checked("deterministic", deterministic, bool)
+        checked("seed", seed, Seed)
+        behaviour, collector = self.learner.behaviour(self.state), self.program.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
         objective = returns @ self.spec.weights
         error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0
@@ -393,8 +404,9 @@ class FactoredPPO:
             check_given(file, **fixed, **{name: settings.get(name) for name in OwnModules._fields})
             stored = dataclasses.asdict(Config.read(checkpoints.about(file).get("config")))
             options = {"tensorboard_log": tensorboard_log, "verbose": verbose} | checked_settings(stored) | settings
-            with contextlib.nullcontext() if "n_envs" in settings else no_larger_than(file):
-                model = cls._rebuilt(names[0], fixed.pop("network"), **fixed, **options)
+            model = cls._rebuilt(names[0], fixed.pop("network"), **fixed, **options)
+            if "n_envs" not in settings:
+                check_size(file, model.learner)
             model.restore(file)
             return model
 
@@ -415,3 +427,66 @@ class FactoredPPO:
 
 def _shapes(tree: Any) -> list[Any]:
     return [x.shape for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
+
+
+def _number_of_steps(total_timesteps: Any) -> int:
+    """Return a number of steps as an int; floats such as 1e5 are accepted."""
+    if isinstance(total_timesteps, float | np.floating) and total_timesteps.is_integer():
+        total_timesteps = int(total_timesteps)
+    return checked("total_timesteps", total_timesteps, Annotated[int, Range(0)])
+
+
+_CRITICS = {"none": "no critic", "central": "central critic", "q": "critic of actions", "reward": "model of the reward"}
+
+
+def described(spec: Spec, config: Config, name: str | None = None) -> dict[str, str]:
+    """Return one line per aspect of a model: its problem, spaces, network, policy and update.
+
+    >>> from factorax.problems import chain
+    >>> described(Spec.of(chain(3)), Config())["actions"]
+    '3 × Gaussian, scaled to the bounds [-2, 2]'
+    """
+    c = config
+    source = name or getattr(spec.problem, "name", getattr(spec.problem, "__name__", "environment"))
+    critic = _CRITICS.get(c.critic, f"critic of {c.critic}s")
+    rollout = f"{counted(c.n_envs, 'environment')} × {c.n_steps} steps"
+    return {
+        "problem": f"{source}, " + ("in JAX" if spec.is_jax else "on the host"),
+        "observations": str(spec.observation_space),
+        "actions": spec.components.describe_actions(),
+        "network": repr(spec.network),
+        "policy": f"{c.policy}, hidden layers {c.hidden}, {critic}",
+        "estimator": f"{c.estimator}, objective {c.objective}",
+        "rollout": f"{rollout}, {counted(c.passes, 'pass', 'passes')} in minibatches of {c.batch_size}",
+    }
+
+
+def vector_size(problem: Any) -> int | None:
+    """Return the number of sub-environments if a problem is a vector environment, otherwise None.
+
+    Functions of this library declare it, such as those of `fx.wrap`; others are called, and the result is closed again.
+    """
+    made_by: Any = find_problem(problem) if isinstance(problem, str) else problem
+    if is_jax(made_by) or not callable(made_by):
+        return None
+    declared: Any = made_by
+    if hasattr(declared, "num_envs"):
+        return declared.num_envs
+    with opened(made_by) as source:
+        return source.num_envs if isinstance(source, OneOfMany) else None
+
+
+def sized_config(settings: dict[str, Any], problem: Any) -> Config:
+    """Return checked settings from a dictionary.
+
+    Without `n_envs` they may fit only the `num_envs` of a vector environment; it is created for a moment only if they
+    do not fit the default.
+    """
+    try:
+        return Config.of(settings)
+    except ValueError:
+        asks = "n_envs" not in settings and not {"batch_size", "workers"}.isdisjoint(settings)
+        n_envs = vector_size(problem) if asks else None
+        if n_envs is None:
+            raise
+        return Config.of(settings | {"n_envs": n_envs})

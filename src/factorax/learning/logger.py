@@ -6,11 +6,10 @@ import csv
 import io
 import os
 import secrets
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TextIO
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
@@ -31,8 +30,7 @@ class Writer(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish writing."""
-        ...
+        """Finish writing; does nothing by default."""
 
 
 class Logger:
@@ -105,11 +103,8 @@ def _scalar(value: Any) -> float:
         raise TypeError(f"value: got {shown(value)}, want a number") from None
 
 
-class TableWriter:
+class TableWriter(Writer):
     """Prints a table, grouped by the part of each name before the slash."""
-
-    def __init__(self, file: TextIO | None = None):
-        self.file = file
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Print the values."""
@@ -125,13 +120,10 @@ class TableWriter:
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
         line = "-" * (sum(widths) + 7)
         table = [f"| {name:<{widths[0]}} | {value:<{widths[1]}} |" for name, value in rows]
-        print("\n".join([line, *table, line]), file=self.file or sys.stdout, flush=True)
-
-    def close(self) -> None:
-        """Do nothing."""
+        print("\n".join([line, *table, line]), flush=True)
 
 
-class TensorBoardWriter:
+class TensorBoardWriter(Writer):
     """Writes TensorBoard events to a folder, with tensorboardX."""
 
     def __init__(self, folder: str | os.PathLike[str]):
@@ -155,7 +147,7 @@ class TensorBoardWriter:
         self.events.close()
 
 
-class WandbWriter:
+class WandbWriter(Writer):
     """Writes to Weights & Biases; offline unless `mode` or the variable WANDB_MODE is set.
 
     Offline, the run is a folder inside `folder`, which ``wandb sync`` uploads.
@@ -179,7 +171,7 @@ class WandbWriter:
         self.run.finish()
 
 
-class CSVWriter:
+class CSVWriter(Writer):
     """Writes one row per update to ``progress.csv``; a new column rewrites the file."""
 
     def __init__(self, folder: str | os.PathLike[str]):
@@ -204,9 +196,6 @@ class CSVWriter:
             write_whole(self.path, lambda file: file.write(text.getvalue().encode()))
         else:
             append_text(self.path, text.getvalue())
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 _WRITERS: dict[str, type] = {

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arrays import zeros
 from ..distributions import Spread
 from ..rollouts.numpy_policy import PolicyArrays
 from ..spaces import ActionMask
 from .modules.arrangements import Shared
 from .modules.custom import Custom
-from .modules.trunk import TrunkHead
+from .modules.mlp import LayerSettings
 
 
 class Policy(eqx.Module):
@@ -105,6 +106,31 @@ class Policy(eqx.Module):
         return spread.log_std, np.linalg.inv(whiten) if whiten.size else whiten
 
 
+class TrunkHead(eqx.Module):
+    """Values as a linear function of the policy's features, which the value loss then also trains.
+
+    If each component has its own features, the value of a target uses their mean over components, and the value of a
+    factor those of its component.
+    """
+
+    kernel: jax.Array
+    bias: jax.Array
+    per_component: bool = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, features: Any, values: int, *, per_component: bool, settings: LayerSettings):
+        """Create the layer; `features` is anything with the shape of the policy's features, ``(..., c or 1, h)``."""
+        self.per_component = per_component and features.shape[-2] == values
+        size = 1 if self.per_component else values
+        self.kernel = settings.kernel(key, (features.shape[-1], size), 1.0)
+        self.bias = zeros(values)
+
+    def __call__(self, features: jax.Array) -> jax.Array:
+        """Map features ``(..., c or 1, h)`` to values ``(..., v)``."""
+        if self.per_component:
+            return (features @ self.kernel)[..., 0] + self.bias
+        return features.mean(axis=-2) @ self.kernel + self.bias
+
+
 class Critic(eqx.Module):
     """The value of each target, or of each factor's credit."""
 
@@ -123,10 +149,6 @@ class Critic(eqx.Module):
             return self.net(policy.features(obs, local, memory)), policy.step(obs, local, memory)[1]
         values, memory = self.net.step(obs, local, memory)
         return self._values(values), memory
-
-    def of_features(self, features: jax.Array) -> jax.Array:
-        """Return values from the features of the policy whose trunk it shares."""
-        return self.net(features)
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return values for sequences ``(L, S, ...)`` and the memory after each step, for a critic with its own

@@ -15,6 +15,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
+from jax.scipy.sparse.linalg import cg
 from jax.sharding import Mesh
 
 from .._credit import credit
@@ -23,13 +25,11 @@ from ..distributions import Product, Spread
 from ..spec import Spec
 from ..structure import BaseNetwork, InfluenceNetwork
 from . import diagnostics
-from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, fragment_ends, gae, starts
+from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, gae, starts
 from .config import Config, Hyper
 from .devices import shard_minibatch
 from .epochs import fixed_minibatches, run_epochs, run_until, sequence_order, shuffled
-from .flat_parameters import FlatParameters
 from .fused_layers import without_gradients
-from .natural import natural_step
 from .policies import Agent, Policy
 
 JOINT_KL = "train/joint_kl"
@@ -39,6 +39,9 @@ ACTION_KL = "train/action_kl"
 
 SEEN_AT_ONCE = 2**26
 """Maximum size of the local observations that are computed at once, if batches omit them."""
+MAX_FLAT_SIZE = 2**20
+"""Maximum size of the vector of all parameters during minibatches. Beyond it the copies would cost more than they
+save."""
 
 
 class Minibatches(NamedTuple):
@@ -77,7 +80,7 @@ class Update:
         vanilla = self.config.estimator == "vanilla"
         return InfluenceNetwork.complete(1, self.spec.n_targets) if vanilla else self.spec.network
 
-    @property
+    @cached_property
     def components(self) -> Product:
         """The distribution of the action of a sample."""
         return self.spec.components
@@ -147,14 +150,12 @@ class Update:
             return self.outputs(policy, samples, length), flat(values)
         # One memory for both, so that it is computed only once.
         parameters, features = policy.unroll_with_features(*_sequences(samples, samples.memory, length))
-        return (flat(parameters), policy.spread), flat(critic.of_features(features))
+        return (flat(parameters), policy.spread), flat(critic.net(features))
 
     def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
         """Return advantages, values and returns of each target, or of each factor's credit with a critic of factors."""
         c, m = self.config, self.spec.n_targets
-        terminated, ended = ends(batch, c.bootstrap)
-        if c.gae_steps is not None:
-            ended = ended | fragment_ends(len(ended), c.gae_steps)[:, None, None]
+        terminated, ended = ends(batch, c)
         value, following = self.rollout_values(agent, batch)
         psi, factor_value = batch.psi, None
         if c.critic_predicts_credit and agent.critic is not None:  # so K is applied first
@@ -392,3 +393,80 @@ def _sequences(samples: Samples, memory: Any, length: int) -> tuple[Any, ...]:
         return None if x is None else x.reshape(length, -1, *x.shape[1:])
 
     return fold(samples.obs), fold(samples.local), fold(memory)[0], fold(samples.starts)
+
+
+_ITERATIONS = 15  # conjugate-gradient steps: more would fit the noise of the batch
+
+
+def natural_step(
+    policy: Policy,
+    *,
+    loss: Callable[[Policy], jax.Array],
+    divergence: Callable[[Policy], jax.Array],
+    length: float,
+    damping: float,
+    forward: bool = True,
+) -> Policy:
+    """Return the policy after one natural-gradient step.
+
+    - `loss`: the function to decrease, −E Σᵢ log πᵢ Cᵢ or another with the same gradient.
+    - `divergence`: KL(π ‖ a policy) of each factor, ``(N, n)``.
+    - `length`: δ; `damping`: added to the diagonal of F.
+    - `forward`: whether F v may use forward-mode differentiation, which is faster; not if a network has a custom
+      gradient.
+    """
+    params, rest = eqx.partition(policy, eqx.is_array)
+
+    def kl(params: Any) -> jax.Array:
+        return divergence(eqx.combine(params, rest)).sum(axis=-1).mean()
+
+    def fisher(v: Any) -> Any:
+        if forward:
+            return jax.jvp(jax.grad(kl), (params,), (v,))[1]
+        return jax.vjp(jax.grad(kl), params)[1](v)[0]  # F is symmetric
+
+    gradient = jax.grad(lambda params: loss(eqx.combine(params, rest)))(params)
+    damped = lambda v: jax.tree.map(lambda f, x: f + damping * x, fisher(v), v)  # noqa: E731
+    direction = cg(damped, gradient, maxiter=_ITERATIONS)[0]
+    curvature = optax.tree.vdot(direction, fisher(direction))
+    n_factors = jax.eval_shape(divergence, policy).shape[-1]
+    scale = jnp.sqrt(2 * n_factors * length / jnp.maximum(curvature, 1e-12))
+    return eqx.combine(jax.tree.map(lambda p, x: p - scale * x, params, direction), rest)
+
+
+class FlatParameters:
+    """Conversion of the trained arrays of a tree, and of optimizer moments, to single vectors and back.
+
+    Adam on one vector is one loop, and the norm of a gradient one sum, where each takes several operations for every
+    array of a network. Results are the same, except for the order in which the norm is summed.
+    """
+
+    def __init__(self, tree: Any):
+        self._learnt, self._rest = eqx.partition(tree, eqx.is_inexact_array)
+        self._structure = jax.tree.structure(self._learnt)
+        self.vector, self._unravel = ravel_pytree(self._learnt)
+
+    @staticmethod
+    def can_hold(tree: Any) -> bool:
+        """Return whether the trained arrays of a tree are several, of one type, and small."""
+        leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+        return len(leaves) > 1 and len({x.dtype for x in leaves}) == 1 and sum(x.size for x in leaves) <= MAX_FLAT_SIZE
+
+    def tree(self, vector: jax.Array) -> Any:
+        """Return the tree with the entries of a vector."""
+        return eqx.combine(self._unravel(vector), self._rest)
+
+    def flat_state(self, state: Any) -> Any:
+        """Return an optimizer state with a vector instead of each tree like that of the parameters."""
+        flat = lambda part: ravel_pytree(part)[0] if self._is_tree(part) else part  # noqa: E731
+        return jax.tree.map(flat, state, is_leaf=self._is_tree)
+
+    def full_state(self, flat: Any, like: Any) -> Any:
+        """Return the state from which `flat_state` was computed; `like` has its structure."""
+        leaves, structure = jax.tree.flatten(like, is_leaf=self._is_tree)
+        vectors = jax.tree.leaves(flat)
+        parts = [self._unravel(x) if self._is_tree(y) else x for x, y in zip(vectors, leaves, strict=True)]
+        return jax.tree.unflatten(structure, parts)
+
+    def _is_tree(self, part: Any) -> bool:
+        return jax.tree.structure(part) == self._structure

@@ -39,9 +39,9 @@ class RunningMoments(NamedTuple):
         both = self.variance * self.size + variance * new + apart**2 * self.size * new / total
         return RunningMoments(total, self.mean + apart * new / total, both / total)
 
-    def normalise(self, x: jax.Array, clip: float = 10.0) -> jax.Array:
-        """Return x centred, scaled and clipped."""
-        return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -clip, clip)
+    def normalise(self, x: jax.Array) -> jax.Array:
+        """Return x centred, scaled and clipped to ±10."""
+        return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -10.0, 10.0)
 
     def normalised(self, rows: jax.Array, measured: np.ndarray | None) -> jax.Array:
         """Return rows of observations with only the measured columns normalised; all columns if `measured` is None."""

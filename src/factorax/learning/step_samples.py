@@ -10,9 +10,8 @@ from typing import cast
 import jax
 
 from ..distributions import Spread
-from .advantages import Samples
+from .advantages import Samples, packed
 from .devices import saves_launches
-from .packed_samples import packed
 from .policies import Agent
 from .ppo import Minibatches, Update
 from .twin_networks import Twins, apart, together

@@ -1,10 +1,14 @@
-"""The origin of a stored model: its path, the names of its problem and network, and its sizes."""
+"""The origin of a stored model: its path, the names of its problem and network, and its sizes, which have limits."""
 
+import math
 import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
 
 from .._checks import path_of, shown
 from .._files import MIB, read_json
@@ -12,6 +16,8 @@ from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
+from .devices import available_memory
+from .modules.mlp import stored_init
 from .named_networks import is_file
 
 T = TypeVar("T")
@@ -20,6 +26,13 @@ CHECKPOINTS = "checkpoints"
 NETWORK_COPY = "network.json"
 """The copy of a network file in the folder of a run."""
 LARGEST_CONFIG = MIB
+MOST_ENVS = 2**20
+"""Limits on the settings in files, which may be untrusted; those passed by the user have no such limits."""
+MOST_STEPS = 2**30
+"""Maximum number of steps of all environments in a rollout, n_envs × n_steps."""
+MOST_LAYERS = 64
+SLACK = 2**26
+"""Number of bytes by which a model may exceed twice the size of its file."""
 LEARNT = (".agent", ".optimiser", ".kl_coef", ".obs", ".reward")
 """Prefixes of arrays that must be finite to train with."""
 
@@ -209,3 +222,33 @@ def network_of_run(folder: Path, network: str) -> str:
     if not is_file(network):
         return network
     return ("adaptive:" if network.startswith("adaptive:") else "") + str(folder / NETWORK_COPY)
+
+
+def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file without those that only the user may choose; raise ValueError if one is too large.
+
+    The address of a Ray cluster is such a setting: whoever runs the cluster can run code in connected processes. A
+    custom initialiser is not in a file, and not needed, because the file has the weights.
+    """
+    n_envs, n_steps, layers = settings["n_envs"], settings["n_steps"], len(settings["hidden"])
+    if n_envs > MOST_ENVS:
+        raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MOST_ENVS:,}")
+    if n_envs * n_steps > MOST_STEPS:
+        raise ValueError(
+            f"n_steps: got {n_steps:,} × {n_envs:,} environments from a file, want at most {MOST_STEPS:,} steps"
+        )
+    if layers > MOST_LAYERS:
+        raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MOST_LAYERS}")
+    return settings | {"ray_address": ""} | ({"init": stored_init} if settings["init"] == "custom" else {})
+
+
+def check_size(path: Path, learner: Any) -> None:
+    """Raise ValueError if the state of a `Learner` would take much more memory than its file."""
+    leaves = jax.tree.leaves(eqx.filter_eval_shape(learner.init))
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves if hasattr(leaf, "dtype"))
+    there, free = path.stat().st_size, available_memory(learner.config)
+    if size > min(2 * there + SLACK, size if free is None else free):  # a large file may be sparse
+        raise ValueError(
+            f"{path}: has {there:,} bytes, but a model with its settings takes {size:,}; want the settings it was "
+            "written with"
+        )

@@ -1,7 +1,7 @@
 """Rollouts of a JAX problem inside the compiled program."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arrays import zeros
-from .._programs import OwnJit, Recent
+from .._programs import OwnJit
 from .._xla import any_of_all
 from ..observations import ObservationSpace
 from ..problems.problem import Problem, Step
@@ -60,6 +60,10 @@ class JaxEnvironments:
         self.n_targets = self.problem.network.static.shape[1]
         self.reset = jax.vmap(self._reset, out_axes=(-1, 0))
         self.step = jax.vmap(self._step, in_axes=(0, -1, 0), out_axes=(-1, 0))
+
+    def resized(self, n_envs: int) -> "JaxEnvironments":
+        """Return this many episodes of the same problem."""
+        return JaxEnvironments(self.problem, n_envs, self.components, self.memory)
 
     def _step(self, key: jax.Array, state: Any, action: jax.Array) -> tuple[Any, Step]:
         new = self.problem.step(key, state, self.components.to_environment(action, jnp))
@@ -194,7 +198,7 @@ class JaxCollector(Collector):
     def __init__(self, spec: Spec, settings: Any, memory: int = 0):
         self.environments = JaxEnvironments(spec.problem, settings.n_envs, spec.components, memory)
         self.n_steps = settings.n_steps
-        self._evaluations: Recent[_Evaluation] = Recent(4)
+        self._evaluation = lru_cache(4)(partial(_Evaluation, self.environments))
 
     def init(self, key: Any) -> Any:
         """Return states, observations and empty sums of all environments."""
@@ -275,16 +279,13 @@ class JaxCollector(Collector):
             evaluation = self._evaluation(episodes, deterministic)
             evaluation.play(behaviour.act, evaluation.init(key), key)
 
-    def _evaluation(self, episodes: int, deterministic: bool) -> "_Evaluation":
-        its = self.environments
-        make = lambda: JaxEnvironments(its.problem, episodes, its.components, its.memory)  # noqa: E731
-        return self._evaluations.get((episodes, deterministic), lambda: _Evaluation(make(), deterministic))
-
 
 class _Evaluation:
     """The compiled programs of an evaluation."""
 
-    def __init__(self, environments: JaxEnvironments, deterministic: bool):
+    def __init__(self, environments: JaxEnvironments, episodes: int, deterministic: bool):
+        environments = environments.resized(episodes)
+
         def play(act: Any, state: Any, key: jax.Array) -> Any:
             return environments.collect(state, partial(act, deterministic=deterministic), key, CHUNK)
 

@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from .. import _progress
 from .._checks import check_different, check_type, listed, path_of
-from ..learning.chosen_network import ChosenNetwork
+from ..learning.callbacks import ready
 from ..learning.config import Config
 from ..learning.devices import peak_memory
 from ..learning.factored_ppo import FactoredPPO
@@ -21,10 +22,10 @@ from ..learning.hints import CLIPPED_UPDATES, warn_if_clipped, warn_if_short
 from ..learning.metrics import checked_metrics
 from ..learning.missing_edges import warn_if_missing
 from ..learning.program import Program
-from ..learning.stacked_states import apart, stacked
 from ..learning.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
-from ..structure import InfluenceNetwork
+from ..structure import BaseNetwork, InfluenceNetwork
+from ..structure.base_network import KArray, RolloutView, TrainingSizes
 from .folder import check_training, opened, step_back
 from .interrupts import Interrupts
 from .provenance import WarningRecord
@@ -131,6 +132,37 @@ def _train(
     return models
 
 
+class ChosenNetwork(BaseNetwork):
+    """A network whose K is a constant part of the training state instead of the program.
+
+    A program compiled for one network has its K built in, in the fastest form. With small kernels, one program for all
+    networks of a study in parallel is still faster than one program after another.
+    """
+
+    def __init__(self, networks: Sequence[InfluenceNetwork]):
+        self.networks = tuple(networks)
+        shapes = {network.shape for network in self.networks}
+        if len(shapes) != 1:
+            raise ValueError(f"networks: got shapes {sorted(shapes)}, want the same for all")
+
+    @property
+    def static(self) -> InfluenceNetwork:
+        """The first network, for labels and shape."""
+        return self.networks[0]
+
+    def init_state(self, sizes: TrainingSizes) -> Any:
+        """Return K of the first network."""
+        return self.matrix(0)
+
+    def matrix(self, i: int) -> Any:
+        """Return K of network i, ``(n, m)``."""
+        return jnp.asarray(self.networks[i].to_dense(), jnp.float32)
+
+    def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
+        """Return the K of the state."""
+        return KArray(state)
+
+
 def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
     """Return the network that represents several networks; None if there is only one."""
     if len(firsts) == 1:
@@ -161,7 +193,7 @@ def evaluate_seeds(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> l
     program = models[0].program
 
     def returns(model: FactoredPPO, deterministic: bool) -> np.ndarray:
-        behaviour = program.behaviour(model.state)
+        behaviour = program.learner.behaviour(model.state)
         targets = program.collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=0)
         return targets @ model.spec.weights
 
@@ -233,7 +265,7 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
     began = last = time.perf_counter()
     warned, pending = False, None
     history: list[dict[str, Any]] = []
-    with _progress.progress_bar(disable=not progress_bar) as progress:
+    with ready.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
         while steps < config.total_timesteps or pending is not None:
             # The device computes the next update while this process writes down the last one.
@@ -270,3 +302,33 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
                 for recorder in recorders:
                     recorder.keep()
             interrupts.check()
+
+
+def stacked(states: Sequence[TrainState]) -> TrainState:
+    """Return states as one, each array with an axis of states in front."""
+    arrays = [_on_host(eqx.filter(state, eqx.is_array)) for state in states]
+    together = jax.tree.map(lambda *leaves: np.stack(leaves), *arrays)
+    return _on_device(together, states[0])
+
+
+def apart(states: TrainState, count: int) -> list[TrainState]:
+    """Return the states that `stacked` made one of."""
+    arrays = _on_host(eqx.filter(states, eqx.is_array))
+    return [_on_device(jax.tree.map(lambda leaf, i=i: leaf[i], arrays), states) for i in range(count)]
+
+
+def _is_key(x: Any) -> bool:
+    return eqx.is_array(x) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _on_host(arrays: Any) -> Any:
+    """Return arrays as NumPy arrays, and keys as their data."""
+    return jax.device_get(jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, arrays))
+
+
+def _on_device(arrays: Any, like: TrainState) -> TrainState:
+    """Return arrays of the host on the default device, with keys and everything that is not an array as in `like`."""
+    placed = jax.device_put(arrays)  # recent versions of JAX compile a program for `jnp.asarray`
+    kept, rest = eqx.partition(like, eqx.is_array)
+    wrap = lambda x, old: jax.random.wrap_key_data(x, impl=jax.random.key_impl(old)) if _is_key(old) else x  # noqa: E731
+    return eqx.combine(jax.tree.map(wrap, placed, kept), rest)

@@ -1,5 +1,6 @@
 """The page of a report: one file, strict about what runs, with texts as texts."""
 
+import json
 import re
 import time
 import webbrowser
@@ -9,7 +10,7 @@ from runs.report.run_folders import write_run
 
 import factorax as fx
 from factorax.runs.report.collection import collect
-from factorax.runs.report.page import page
+from factorax.runs.report.page import content_security_policy, page, script_json
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +107,26 @@ def test_an_interrupt_ends_watching_with_a_page_that_stays(tmp_path, monkeypatch
 
     monkeypatch.setattr(time, "sleep", interrupt)
     assert '"refresh":0' in fx.report(run, tmp_path / "a.html", watch=True).read_text()
+
+
+HOSTILE = ["</script><img src=x onerror=alert(1)>", "<!--", "\u2028\u2029", "a & b", "\ud800", "\"'`", "]]>"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_script_json_escapes_html(text):
+    embedded = script_json({"name": [text]})
+    assert not set("<>&\u2028\u2029") & set(embedded)
+    assert json.loads(embedded)["name"] == [text.encode(errors="replace").decode()]
+
+
+def test_script_json_refuses_nan():
+    with pytest.raises(ValueError, match=r"not JSON compliant|Out of range"):
+        script_json([float("nan")])
+
+
+def test_content_security_policy_allows_only_our_scripts():
+    policy = content_security_policy(["let a = 1"], ["p {}"])
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "connect-src" not in policy
+    assert content_security_policy(["let a = 2"], ["p {}"]) != policy

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from factorax._files import write_whole
-from factorax._html import content_security_policy, script_json
+from factorax.runs.report.page import content_security_policy, script_json
 from factorax.structure.labels import printable
 
 SPEED_UNIT = 0.25

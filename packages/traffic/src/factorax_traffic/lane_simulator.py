@@ -17,7 +17,7 @@ import numpy as np
 from factorax._arrays import drawn
 from factorax._checks import Count, check_type, checked
 from factorax._programs import OwnJit
-from factorax._xla import once, separately
+from factorax._xla import separately
 
 from .driving import (
     CAR,
@@ -35,7 +35,7 @@ from .driving import (
 from .flat_gather import pick
 from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
 from .lane_detectors import LaneDetectors
-from .lane_state import Lanes, as_one_grid, first_slots, occupied, of_one_grid, shifted
+from .lane_state import Lanes, as_one_grid, first_slots, occupied, of_one_grid, once, shifted
 from .observations import Readings
 from .settings import Traffic
 from .signals import Signals, green_and_yellow, switch

@@ -84,3 +84,14 @@ def occupied(state: Lanes) -> jax.Array:
 def shifted(x: jax.Array, by: int, fill: int = 0) -> jax.Array:
     """Return the values `by` slots ahead."""
     return jnp.concatenate([jnp.full_like(x[:by], fill), x[:-by]])
+
+
+def once(x: Any, positive: jax.Array) -> Any:
+    """Return x unchanged, but keep XLA from recomputing it for each of several uses.
+
+    On a GPU, an optimisation barrier suffices. On a CPU, XLA removes barriers before it fuses operations, but it never
+    fuses a division into several users. This function therefore divides by a 1 that the compiler cannot infer:
+    `positive` is never negative.
+    """
+    one = jnp.where(positive < 0, 2, 1).astype(positive.dtype)
+    return jax.tree.map(lambda y: y / one, jax.lax.optimization_barrier(x))

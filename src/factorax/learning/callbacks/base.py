@@ -95,30 +95,11 @@ def each_of(callback: Callback) -> list[Callback]:
     return [inner for each in callback.callbacks for inner in each_of(each)]
 
 
-class _Function(Callback):
-    def __init__(self, function: Callable[..., Any]):
-        self.function = function
+class _Functions(Callback):
+    """A callback with these functions in place of its methods."""
 
-    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool | None:
-        return self.function(model, metrics)
-
-
-class _Partial(Callback):
-    """An object with some of the methods of a callback."""
-
-    def __init__(self, wrapped: Any):
-        self.wrapped = wrapped
-
-    def on_training_start(self, model: Model) -> None:
-        if hasattr(self.wrapped, "on_training_start"):
-            self.wrapped.on_training_start(model)
-
-    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool | None:
-        return self.wrapped.on_rollout_end(model, metrics) if hasattr(self.wrapped, "on_rollout_end") else None
-
-    def on_training_end(self, model: Model) -> None:
-        if hasattr(self.wrapped, "on_training_end"):
-            self.wrapped.on_training_end(model)
+    def __init__(self, **functions: Callable[..., Any]):
+        vars(self).update(functions)
 
 
 class _OfStableBaselines3(Callback):
@@ -156,10 +137,12 @@ def as_callback(callback: Any, argument: str = "callback") -> Callback:
         return callback
     if hasattr(callback, "init_callback") and hasattr(callback, "on_step"):
         return _OfStableBaselines3(callback)
-    if any(hasattr(callback, name) for name in ("on_training_start", "on_rollout_end", "on_training_end")):
-        return _Partial(callback)
+    names = ("on_training_start", "on_rollout_end", "on_training_end")
+    methods = {name: getattr(callback, name) for name in names if hasattr(callback, name)}
+    if methods:
+        return _Functions(**methods)
     if callable(callback):
-        return _Function(callback)
+        return _Functions(on_rollout_end=callback)
     if isinstance(callback, Iterable) and not isinstance(callback, str):
         return CallbackList([as_callback(each, argument) for each in callback])
     raise TypeError(

@@ -9,8 +9,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ... import _progress
 from ..._checks import Count, Whole, checked, path_of, shown
 from ..._files import write_whole
 from ..metrics import Metrics
@@ -165,7 +165,7 @@ class ProgressBarCallback(Callback):
 
     def on_training_start(self, model: Model) -> None:
         """Show the bar."""
-        self.bar = _progress.progress_bar()
+        self.bar = progress_bar()
         self.bar.start()
         self.task = self.bar.add_task("", total=model.last_timestep, completed=model.num_timesteps)
         self.last = np.nan
@@ -180,6 +180,13 @@ class ProgressBarCallback(Callback):
     def on_training_end(self, model: Model) -> None:
         """Remove the bar."""
         self.bar.stop()
+
+
+def progress_bar(**options: Any) -> Progress:
+    """Return a progress bar with elapsed and remaining time; `options` are passed to rich's ``Progress``."""
+    bar = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
+    return Progress(*bar, *clocks, **options)
 
 
 def _verbosity(verbose: Any) -> int:

@@ -125,7 +125,13 @@ def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ..
     try:
         if network.memory:
             memory = jax.ShapeDtypeStruct((1, network.memory), np.float32)
-            out, after = _pair(argument, name, jax.eval_shape(network.step, row, local, memory))
+            pair: Any = jax.eval_shape(network.step, row, local, memory)
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ValueError(
+                    f"{argument}: {name} has an attribute memory and returns {shown(pair)}, want a pair of its output "
+                    "and its memory"
+                )
+            out, after = pair
             if after.shape != memory.shape:
                 raise ValueError(
                     f"{argument}: {name} returns a memory of shape {after.shape[1:]}, want ({network.memory},), its "
@@ -139,12 +145,3 @@ def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ..
     got, kind = getattr(out, "shape", (None,))[1:], getattr(out, "dtype", type(out).__name__)
     if got != want or not jnp.issubdtype(kind, jnp.floating):
         raise ValueError(f"{argument}: {name} returns shape {got} of {kind} for one observation, want {wanted}")
-
-
-def _pair(argument: str, name: str, out: Any) -> Any:
-    if not isinstance(out, tuple) or len(out) != 2:
-        raise ValueError(
-            f"{argument}: {name} has an attribute memory and returns {shown(out)}, want a pair of its output and "
-            "its memory"
-        )
-    return out

@@ -1,9 +1,12 @@
 """The HTML page of a report: data, scripts and styles in one file that loads nothing."""
 
+import base64
+import hashlib
+import json
 import os
 import time
 import webbrowser
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -12,7 +15,6 @@ from typing import Any
 
 from ..._checks import check_function, checked, listed, path_of
 from ..._files import write_whole
-from ..._html import content_security_policy, script_json
 from ...plugins import families, imported
 from .collection import collect
 
@@ -166,3 +168,38 @@ def shown_number(value: Any) -> str:
 def _asset(name: str) -> str:
     folder = resources.files(__package__ or "").joinpath("assets")
     return folder.joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+# "</script>" inside a script element would end it, and JSON allows line separators that JavaScript does not.
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def script_json(content: Any) -> str:
+    r"""Return JSON that is safe inside a script element, whatever strings it contains.
+
+    >>> print(script_json({"name": "</script><script>alert(1)</script>"}))
+    {"name":"\u003c/script\u003e\u003cscript\u003ealert(1)\u003c/script\u003e"}
+    """
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.encode(errors="replace").decode()  # an unpaired surrogate cannot be encoded
+    for character, escape in _ESCAPED.items():
+        text = text.replace(character, escape)
+    return text
+
+
+def content_security_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Return a content security policy that allows these scripts and styles and no requests."""
+    parts = [
+        "default-src 'none'",
+        f"script-src {' '.join(map(_hash, scripts))}",
+        f"style-src {' '.join(map(_hash, styles))}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join(parts)
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
