@@ -39,7 +39,7 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     code, out, _ = factorax("compare", *folders)
     assert code == 0
     assert "estimator factored" in out
-    assert "P(estimator factored > estimator vanilla) = " in out
+    assert "P(" not in out  # one seed does not tell how likely an improvement is
     code, out, _ = factorax("compare", *folders, "--json")
     assert json.loads(out)["final"]["estimator vanilla"]["seeds"] == 1
     code, out, _ = factorax("plot", *folders, "--out", "both.png")

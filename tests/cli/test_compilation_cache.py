@@ -84,7 +84,7 @@ def test_the_cache_is_set_before_a_command_is_imported(unset, monkeypatch):
         return command
 
     monkeypatch.setattr(cli, "command_of", function)
-    monkeypatch.setattr(sys, "argv", ["factorax", "claims"])
+    monkeypatch.setattr(sys, "argv", ["factorax", "compare"])
     assert cli.main() == 0
     assert is_set == [True]
 

@@ -52,8 +52,8 @@ def numbers(tree):
 
 @pytest.mark.parametrize(
     ("problem", "settings"),
-    [("chain:3", {}), ("chain:3", {"architecture": "gru", "sequence_length": 12}), ("market:2", {})],
-    ids=["bits", "memory", "numbers"],
+    [("chain:3", {}), ("chain:3", {"architecture": "gru", "sequence_length": 12}), ("queues:1x2", {})],
+    ids=["numbers", "memory", "bits"],
 )
 def test_parts_of_a_rollout_are_those_of_the_whole(monkeypatch, problem, settings):
     """Keys, actions and episodes do not depend on how a rollout is divided."""

@@ -97,7 +97,7 @@ def test_a_network_of_ones_own_trains_and_closes():
 
 @pytest.mark.slow
 def test_until_it_closes_it_is_the_network_it_holds():
-    problem, config = contextual_bandit(3), Config(**SMALL, check_network=False)
+    problem, config = contextual_bandit(3), Config(**SMALL, critic="factor", check_network=False)
     states = []
     for network in (problem.network, WhileUncertain(problem.network, -1.0)):
         learner = Learner.of(problem, network, config)

@@ -59,6 +59,7 @@ def test_batch_and_gradient_are_those_of_our_learner(space, grouped, masks):
         kl_coef=KL,
         vf_coef=VALUE,
         normalize_advantage=False,
+        critic="target",
     )
     observations = gym.spaces.Box(-np.inf, np.inf, (INPUTS,))
     rule = Update(Spec.of_spaces(observations, SPACES[space], network, weights=LAM), config)

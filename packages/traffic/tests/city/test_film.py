@@ -103,6 +103,17 @@ def test_repeated_and_unknown_names_are_refused(tmp_path):
         write_city_film(["gredy"], gif, "resco:cologne8", **OPTIONS)
 
 
+@pytest.mark.usefixtures("surroundings")
+def test_watch_loads_a_name_that_reads_files_only_if_it_is_repeated(factorax, tmp_path):
+    run, city = tmp_path / "run", "sumo:a.net.xml,a.rou.xml"
+    runs.train("contextual-bandit:3", Config(total_timesteps=24, **SMALL), run, progress_bar=False)
+    hostile.problem(run, city)
+    for options in ((), ("--problem", "chain:3")):
+        code, _, error = factorax("watch", run, *options)
+        assert code == 2
+        assert f"confirm with --problem {city}" in error
+
+
 def test_a_folder_from_a_stranger_opens_no_files(tmp_path, monkeypatch):
     city = "sumo:/a/town.net.xml,/a/town.rou.xml"
     run = tmp_path / "run"
