@@ -29,14 +29,14 @@ def evaluate(
     """Evaluate the policy of a run, or a controller of a family of problems, over full episodes.
 
     Args:
-        run: Folder of the run, or the name of a controller, such as gap-out of traffic lights.
+        run: Folder of the run, or the name of a controller, of its problem's family.
         episodes: Number of episodes.
         sampled: Sample actions from the policy instead of taking the most probable ones.
         seed: Random seed of the environments.
-        problem: Problem to evaluate on if it differs from the training problem, such as traffic:2x6 for a shared
+        problem: Problem to evaluate on if it differs from the training problem, such as queues:6x6 for a shared
             policy. Also required to load a problem whose name refers to code or files; repeat the name only if you
             trust it.
-        sim: Simulator: own for that of the problem, or another one that its family has, such as sumo for traffic.
+        sim: Simulator: own for that of the problem, or another one that its family has, if any.
         json_: Print the result as JSON.
     """
     from ..learning import FactoredPPO

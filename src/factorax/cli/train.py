@@ -87,16 +87,16 @@ def train(
     """Train with factored PPO, or resume a run that was stopped.
 
     Args:
-        problem: Name of the problem: traffic:3x3, sumo:3x3, queues:4x4, chain:16, market:10, contextual-bandit:8,
-            rddl:UAV_ippc2023/4, a Gymnasium id such as CartPole-v1, or package.module:function.
+        problem: Name of the problem: queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4, a name of an
+            installed plug-in such as traffic:3x3, a Gymnasium id such as CartPole-v1, or package.module:function.
         settings: Settings of the algorithm.
-        network: Influence network: own (that of the problem), complete (all edges), a file, or for traffic one of in,
-            incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates the network during
-            training, starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE;
-            adaptive-state:0:-0.5,0.5 does so in each bin of entry 0 of the observation.
-            curriculum:incident,corridor,complete trains with each network for an equal share of the steps.
+        network: Influence network: own (that of the problem), complete (all edges), a file, or a name that the problem
+            has, such as near or lagged of chain:8. adaptive re-estimates the network during training, starting from
+            all edges, or from adaptive:own, adaptive:near, adaptive:FILE; adaptive-state:0:-0.5,0.5 does so in each
+            bin of entry 0 of the observation. curriculum:near,own,complete trains with each network for an equal share
+            of the steps.
         preset: Tuned settings that replace the defaults of all other options: own (the preset of the problem, if any),
-            none, or a name such as traffic-full.
+            none, or a name such as queues.
         method: Credit-assignment method: ppo, ippo, mappo, coma, difference-rewards, complete, factored or adaptive;
             none uses the other options. Replaces estimator, policy, critic and network of the preset.
         out: Folder of the run (default runs/PROBLEM-ESTIMATOR-SEED or runs/PROBLEM-METHOD-SEED, plus the name of the

@@ -62,14 +62,14 @@ class FactoredPPO:
     - `problem`: a JAX `Problem`; a function that returns a Gymnasium environment, as in ``lambda:
       gym.make("CartPole-v1")``, with the scalar reward ``weights @ info["vector_reward"]`` or, without such a vector,
       the reward as the only target; a function that returns a vector environment (``gym.make_vec``), whose `num_envs`
-      is the default of `n_envs`; or a name for `find_problem`, such as ``"traffic:3x3"`` or ``"CartPole-v1"``.
+      is the default of `n_envs`; or a name for `find_problem`, such as ``"queues:4x4"`` or ``"CartPole-v1"``.
     - `network`: the influence network of returns, with one row per component of the action space, or factored; a
       network that varies: a `NetworkSchedule`, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
       subclass of `BaseNetwork`; or a name for `find_network`, such as ``"adaptive"`` or ``"complete"``. The default is
       that of the problem.
     - `weights`, `local`, `neighbours`: λ, the function of local observations, and which factors are neighbours; the
       defaults are those of the problem.
-    - `preset`: the name of tuned settings, such as ``"traffic"``, with a network unless you pass one; settings you pass
+    - `preset`: the name of tuned settings, such as ``"queues"``, with a network unless you pass one; settings you pass
       override those of the preset. The default is no preset, for every problem.
     - `method`: the name of a related method, such as ``"mappo"`` or ``"coma"`` (`METHODS`); it overrides the preset.
     - `tensorboard_log`: a folder for TensorBoard events; `verbose`: 1 prints the metrics of each update.

@@ -69,9 +69,9 @@ def leads_to(name: str) -> str:
 def in_simulator(name: str, simulator: str) -> str:
     """Return the name of the same problem in another simulator that its family has.
 
-    >>> in_simulator("chain:8", "sumo")
+    >>> in_simulator("chain:8", "exact")
     Traceback (most recent call last):
-    ValueError: sim: got sumo for 'chain:8', which has no other simulators; want own
+    ValueError: sim: got exact for 'chain:8', which has no other simulators; want own
     """
     family = family_of(name)
     simulators = family.simulators if family is not None else {}

@@ -155,8 +155,7 @@ class Choices(Shared):
 
     with the same f for all components i and choices k. The local observation of a component consists of equal parts,
     one per choice of the component with the most choices; parts of missing choices are ignored. The policy can
-    therefore be moved to components with other numbers of choices. FRAP (Zheng et al., 2019) has this form for phases
-    of traffic lights.
+    therefore be moved to components with other numbers of choices, as in FRAP (Zheng et al., 2019).
     """
 
     def __init__(

@@ -314,22 +314,22 @@
     };
   }
 
-  // Lights and streets where they are: those that a light influences, or the lights that influence a street.
+  // Actions and targets where their family puts them: targets that an action influences, or actions that influence a target.
   function map(view, net, known, at, select) {
     const points = [...net.layout.actions, ...net.layout.targets.flat()], edge = 45;
     const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
     const box = [Math.min(...xs) - edge, Math.min(...ys) - edge];
     const size = [Math.max(...xs) + edge - box[0], Math.max(...ys) + edge - box[1]];
-    const svg = shape("svg", { viewBox: [...box, ...size].join(" "), role: "img", class: "network-svg network-onmap", "aria-label": "Lights and streets on the map" }, view);
+    const svg = shape("svg", { viewBox: [...box, ...size].join(" "), role: "img", class: "network-svg network-onmap", "aria-label": "Actions and targets on the map" }, view);
     const live = nodes(svg, net, select), scale = Math.max(...size) / 560;
-    const streets = net.layout.targets.map(([from, to], j) => {
+    const lines = net.layout.targets.map(([from, to], j) => {
       const group = live(shape("g", { class: "node-j" }, svg), { i: null, j });
       const line = shape("line", { x1: from[0], y1: from[1], x2: to[0], y2: to[1], "stroke-width": 6 * scale }, group);
       const wide = shape("line", { x1: from[0], y1: from[1], x2: to[0], y2: to[1], "stroke-width": 14 * scale, stroke: "transparent" }, group);
       shape("title", {}, wide, net.targets[j]);
       return line;
     });
-    const lights = net.layout.actions.map(([x, y], i) => {
+    const dots = net.layout.actions.map(([x, y], i) => {
       const group = live(shape("g", { class: "node-i" }, svg), { i, j: null });
       const dot = shape("circle", { cx: x, cy: y, r: 10 * scale }, group);
       shape("title", {}, dot, net.actions[i]);
@@ -338,7 +338,7 @@
     return (what) => {
       const state = (i, j) => at[pair(net, i, j)], suspect = (i, j) => known.suspects.has(pair(net, i, j));
       const tint = (s, suspected) => (suspected ? "--suspect" : { 1: "--present", 2: "--came", 3: "--went" }[s] || "--absent");
-      streets.forEach((line, j) => {
+      lines.forEach((line, j) => {
         let name = "--line";
         if (what && what.i !== null) name = tint(state(what.i, j), suspect(what.i, j));
         else if (what && what.j === j) name = "--text";
@@ -347,7 +347,7 @@
         const strength = what && what.i !== null ? known.strengths.get(pair(net, what.i, j)) : undefined;
         line.style.opacity = strength === undefined ? "1" : String(0.3 + 0.7 * strength);
       });
-      lights.forEach((dot, i) => {
+      dots.forEach((dot, i) => {
         let name = "--quiet";
         if (what && what.i === i) name = "--text";
         else if (what && what.i === null && what.j !== null) name = tint(state(i, what.j), suspect(i, what.j));
