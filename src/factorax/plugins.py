@@ -46,7 +46,8 @@ class Family:
     """Folder of presets, one TOML file each; see `factorax.learning.presets`."""
     files: str | None = None
     """Reference to a function from the text after the colon to whether loading the problem reads files that the text
-    names. Without it, a name in a run folder of somebody else counts as code, and is loaded only on request."""
+    names; ``""`` if it never does. By default, a name in a run folder of somebody else counts as code, and is loaded
+    only on request."""
     simulators: Mapping[str, str] = field(default_factory=dict)
     """Other simulators of the same problem: name → reference to a function from a problem's name to the name there."""
     controllers: tuple[str, ...] = ()
@@ -185,7 +186,7 @@ def missing_distribution(name: str) -> str:
 
 
 def _check_reference(name: str, reference: Any, *, optional: bool = False) -> None:
-    if optional and reference is None:
+    if optional and not reference:
         return
     if not isinstance(reference, str) or not _REFERENCE.fullmatch(reference):
         raise ValueError(f"{name}: got {reference!r}, want package.module:function")
@@ -204,7 +205,7 @@ def _load() -> None:
 _HERE = "factorax.problems.families"
 _PACKAGES = ("gymnax", "jaxmarl", "brax", "playground", "jumanji")
 for _name in ("contextual-bandit", "chain", "queues"):
-    register(_name, f"{_HERE}:{_name.replace('-', '_')}", files=f"{_HERE}:no_files")
+    register(_name, f"{_HERE}:{_name.replace('-', '_')}", files="")
 for _name in _PACKAGES:
     register(_name, f"factorax.integrations.{_name}:named", files=f"{_HERE}:files_of_package")
 register("rddl", "factorax.integrations.rddl:named", files=f"{_HERE}:files_of_rddl")

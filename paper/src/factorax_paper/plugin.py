@@ -12,7 +12,7 @@ def register() -> None:
         "market",
         "factorax_paper.market.families:market",
         example="market:10",
-        files="factorax.problems.families:no_files",
+        files="",
         presets=Path(__file__).with_name("presets"),
     )
     register_command(

@@ -37,11 +37,6 @@ def queues(text: str) -> Problem:
     return jax_problem(toy_problems.queues, "queues", text)
 
 
-def no_files(text: str) -> bool:
-    """Return False: a problem of this family is computed from the numbers in its name."""
-    return False
-
-
 def files_of_package(text: str) -> bool:
     """Return whether an environment of another package reads or downloads files that its name decides."""
     name, *settings = text.split(",")

@@ -63,7 +63,7 @@ def leads_to(name: str) -> str:
         return "code to be run" if colon else ""
     if family.files is None:
         return "code to be run"
-    return "files to be read" if imported(family.files)(text) else ""
+    return "files to be read" if family.files and imported(family.files)(text) else ""
 
 
 def in_simulator(name: str, simulator: str) -> str:

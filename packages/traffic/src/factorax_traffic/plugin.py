@@ -21,12 +21,11 @@ def register() -> None:
         "layout": f"{here}.drawing:layout",
         "presets": Path(__file__).with_name("presets"),
     }
-    plain = "factorax.problems.families:no_files"
-    factorax.plugins.register("traffic", f"{here}.families:traffic", example="traffic:3x3", files=plain, **grids)
+    factorax.plugins.register("traffic", f"{here}.families:traffic", example="traffic:3x3", files="", **grids)
     factorax.plugins.register(
         "sumo", f"{here}.families:sumo", example="sumo:3x3", files=f"{here}.families:sumo_reads_files", **grids
     )
-    factorax.plugins.register("resco", f"{here}.families:resco", example="resco:cologne8", files=plain)
+    factorax.plugins.register("resco", f"{here}.families:resco", example="resco:cologne8", files="")
     factorax.plugins.register_kernels(f"{here}.kernels")
     factorax.plugins.register_command(
         "watch",
