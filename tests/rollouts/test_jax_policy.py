@@ -88,7 +88,7 @@ def rollouts(env, settings, **who):
     program = Program(learner_of(env, settings, **who))
     state, found = program.learner.init(), []
     for _ in range(3):
-        _, key, transitions = program.collector.collect(program.behaviour(state), state.environments, state.key)
+        _, key, transitions = program.collector.collect(program.learner.behaviour(state), state.environments, state.key)
         found.append(jax.tree.map(np.array, transitions))
         state = state._replace(
             key=jax.random.split(key)[0],
@@ -122,7 +122,7 @@ def test_the_policy_of_a_worker_is_that_of_the_learner(name):
     learner = learner_of(env, settings)
     state = learner.init()
     program = Program(learner)
-    _, _, t = program.collector.collect(program.behaviour(state), state.environments, state.key)
+    _, _, t = program.collector.collect(program.learner.behaviour(state), state.environments, state.key)
     policy, arrays = program.collector.plan.policy, learner.behaviour(state).arrays()
     policy = dataclasses.replace(policy, local=None)
     noise = np.zeros((8, 5, len(learner.spec.components), learner.spec.components.width), np.float32)

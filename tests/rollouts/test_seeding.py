@@ -67,7 +67,7 @@ def rollouts(make, count=1, **settings):
     state = program.learner.init()
     try:
         collect = program.collector.collect
-        return [collect(program.behaviour(state), None, jax.random.key(i))[2] for i in range(count)]
+        return [collect(program.learner.behaviour(state), None, jax.random.key(i))[2] for i in range(count)]
     finally:
         program.close()
 
@@ -163,7 +163,7 @@ def test_training_warns_once_if_it_also_tests_reachability():
         made.append(Unseeded())
         return made[-1]
 
-    model = fx.FactoredPPO(make, n_envs=2, n_steps=4, batch_size=8, hidden=(4,), n_epochs=1)
+    model = fx.FactoredPPO(make, policy="joint", n_envs=2, n_steps=4, batch_size=8, hidden=(4,), n_epochs=1)
     with pytest.warns(SeedWarning, match="Unseeded") as warned:
         model.learn(8, progress_bar=False)
     assert [each.category for each in warned].count(SeedWarning) == 1
