@@ -82,7 +82,7 @@ def test_masked_choices_have_no_probability_and_the_others_share_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [{}, {"normalize_obs": True, "policy": "shared"}, {"architecture": "gru"}], ids=str
+    "settings", [{}, {"normalize_obs": True, "policy": "shared", "identity": 2}, {"architecture": "gru"}], ids=str
 )
 def test_masked_actions_are_never_sampled_in_training(settings):
     settings = SMALL | {"sequence_length": 3} | settings

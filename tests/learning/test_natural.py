@@ -18,7 +18,15 @@ def test_a_natural_step_solves_its_equation(estimator):
     """The step is along (F + damping)⁻¹ g, with F written out as the second derivative of the divergence."""
     learner = Learner.of(
         chain(3, horizon=8),
-        config=Config(**SMALL | {"hidden": ()}, objective="natural", natural_kl=1e-4, estimator=estimator, vf_coef=0.0),
+        config=Config(
+            **SMALL | {"hidden": ()},
+            policy="joint",
+            critic="target",
+            objective="natural",
+            natural_kl=1e-4,
+            estimator=estimator,
+            vf_coef=0.0,
+        ),
     )
     rule, state = learner.rule, learner.init()
     batch = rollout(learner, state)

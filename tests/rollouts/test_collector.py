@@ -20,7 +20,7 @@ FIELDS_OF_BOTH = ("obs", "action", "psi", "next_obs", "terminated", "truncated",
 def test_all_collectors_give_the_same_fields_and_shapes(normalize_obs):
     """The same problem, stepped in the compiled program and as a Gymnasium environment."""
     problem = chain(3, delay=2, horizon=4)
-    config = Config(**SMALL, normalize_obs=normalize_obs)
+    config = Config(**SMALL, policy="joint", normalize_obs=normalize_obs)
     rollouts = {}
     for source in (problem, partial(fx.integrations.to_gymnasium, problem)):
         learner = Learner.of(source, config=config)

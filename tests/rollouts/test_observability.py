@@ -99,7 +99,7 @@ def test_actions_of_a_jax_problem_that_show_later_reach_observations():
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", [queues(2), lambda: Rooms(visible=True)], ids=["jax", "host"])
 def test_the_warning_comes_once_when_training_starts(problem):
-    model = fx.FactoredPPO(problem, **SMALL)
+    model = fx.FactoredPPO(problem, policy="joint", **SMALL)
     with pytest.warns(fx.structure.StructureWarning, match=MESSAGE) as warned:
         model.learn(8, progress_bar=False)
     assert len(warned) == 1
@@ -110,7 +110,10 @@ def test_the_warning_comes_once_when_training_starts(problem):
 def test_the_warning_comes_once_for_seeds_side_by_side(tmp_path):
     with pytest.warns(fx.structure.StructureWarning, match=MESSAGE) as warned:
         train_seeds(
-            "queues:1x2", Config(**SMALL, total_timesteps=8), [tmp_path / "a", tmp_path / "b"], progress_bar=False
+            "queues:1x2",
+            Config(**SMALL, policy="joint", total_timesteps=8),
+            [tmp_path / "a", tmp_path / "b"],
+            progress_bar=False,
         )
     assert len(warned) == 1
     assert len(list(runs.read_metrics(tmp_path / "a"))) == 1
@@ -122,18 +125,18 @@ def test_where_there_is_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         start_learning(queues(2), policy="shared")
-        start_learning(queues(2), fx.InfluenceNetwork.complete(*queues(2).network.shape))
+        start_learning(queues(2), fx.InfluenceNetwork.complete(*queues(2).network.shape), policy="joint")
         start_learning(lambda: Rooms(visible=False))
-        start_learning(chain(3))
-        start_learning(queues(2), check_network=False)
-        start_learning(queues(2), estimator="vanilla")
+        start_learning(chain(3), policy="joint")
+        start_learning(queues(2), policy="joint", check_network=False)
+        start_learning(queues(2), policy="joint", estimator="vanilla")
         start_learning(
             lambda: Rooms(visible=True), fx.InfluenceNetwork._derive(np.array([[1, 0], [1, 0]], bool), None, None)
         )
-        fx.FactoredPPO(queues(2), **SMALL).learn(0, progress_bar=False)
+        fx.FactoredPPO(queues(2), policy="joint", **SMALL).learn(0, progress_bar=False)
 
 
 @pytest.mark.slow
 def test_shared_actors_without_local_observations_see_everything():
     with pytest.warns(fx.structure.StructureWarning, match=MESSAGE):
-        start_learning(lambda: Rooms(visible=True), policy="shared")
+        start_learning(lambda: Rooms(visible=True), policy="shared", identity=2)

@@ -60,7 +60,7 @@ def test_a_shared_policy_goes_to_other_sizes_and_others_do_not(run):
     identity = moved.state.agent.policy.net.identity
     np.testing.assert_allclose(identity, np.tile(model.state.agent.policy.net.identity.mean(0), (4, 1)), rtol=1e-6)
     assert np.isfinite(moved.evaluate(1)["return"])
-    joint = FactoredPPO(lanes(1, 2, slots=12), **SMALL)
+    joint = FactoredPPO(lanes(1, 2, slots=12), policy="joint", **SMALL)
     with pytest.raises(
         ValueError, match=r"got 4 factors with \d+ observed numbers for a joint policy of 2 factors with 82"
     ):
