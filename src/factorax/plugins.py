@@ -203,9 +203,8 @@ def _load() -> None:
 
 
 _HERE = "factorax.problems.families"
-_PACKAGES = ("gymnax", "jaxmarl", "brax", "playground", "jumanji")
 for _name in ("contextual-bandit", "chain", "queues"):
     register(_name, f"{_HERE}:{_name.replace('-', '_')}", files="")
-for _name in _PACKAGES:
+for _name in ("gymnax", "jaxmarl", "brax", "playground", "jumanji"):
     register(_name, f"factorax.integrations.{_name}:named", files=f"{_HERE}:files_of_package")
 register("rddl", "factorax.integrations.rddl:named", files=f"{_HERE}:files_of_rddl")

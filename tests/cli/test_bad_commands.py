@@ -120,3 +120,9 @@ def test_a_logger_whose_package_is_missing_is_refused(option, package, factorax,
     assert code == 2
     assert f"needs the package {package}" in error
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_of_the_parser_is_printed_once(factorax):
+    code, _, error = factorax("train", "chain:2", "--seeds", "two")
+    assert code == 2
+    assert error.count("invalid literal") == 1

@@ -1,10 +1,11 @@
 """`factorax train`: train one run, or several seeds or networks at once."""
 
+import io
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from functools import partial, wraps
 from pathlib import Path
 from statistics import stdev
@@ -53,8 +54,9 @@ def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
         return problem, preset, method
 
     try:
-        given = [each for each in arguments if each not in ("-h", "--help")]
-        problem, name, method = tyro.cli(selection, args=given, console_outputs=False)
+        with redirect_stderr(io.StringIO()):  # the parser prints some errors even without console outputs
+            given = [each for each in arguments if each not in ("-h", "--help")]
+            problem, name, method = tyro.cli(selection, args=given, console_outputs=False)
         preset = _chosen(problem, name)
         chosen = NONE if preset is None else preset.name
         settings, network = settings_for(chosen, method, {}), network_for(chosen, method)
