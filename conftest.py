@@ -3,9 +3,11 @@
 import ctypes
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import equinox as eqx
@@ -145,6 +147,29 @@ def factorax(monkeypatch, capsys):
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def same_help(factorax, monkeypatch):
+    """Return a function that compares the help of a command with the file of its name in a folder.
+
+    With WRITE_HELP in the environment, it writes the file first. Another version of tyro has another layout.
+    """
+    locked = re.search(r"^tyro==(\S+)", (Path(__file__).parent / "constraints.txt").read_text(), re.MULTILINE)
+    if locked is None or version("tyro") != locked[1]:
+        pytest.skip("needs the tyro of constraints.txt")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def compare(name, folder):
+        code, text, error = factorax(name, "--help")
+        assert (code, error) == (0, "")
+        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+        if os.environ.get("WRITE_HELP"):
+            (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        assert text == (folder / f"{name}.txt").read_text(encoding="utf-8")
+
+    return compare
 
 
 @pytest.fixture(scope="session")

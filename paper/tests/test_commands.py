@@ -54,6 +54,11 @@ def computed(monkeypatch):
     return done
 
 
+@pytest.mark.parametrize("name", ["reproduce", "claims"])
+def test_help_is_that_of_the_snapshot(name, same_help):
+    same_help(name, Path(__file__).parent / "help")
+
+
 def one_line(error):
     return error.startswith("factorax: ") and error.count("\n") == 1
 

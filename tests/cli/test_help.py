@@ -1,13 +1,9 @@
-"""`--help` of each command, compared with the text files in `help/`.
-
-``WRITE_HELP=1 pytest tests/cli/test_help.py`` writes these files anew.
-"""
+"""`--help` of each command, compared with the text files in `help/` (see `same_help` in conftest.py)."""
 
 import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -15,22 +11,10 @@ import tyro
 
 import factorax.cli as cli
 
-HERE = Path(__file__).parent
-LOCKED = re.search(r"^tyro==(\S+)", (HERE.parents[1] / "constraints.txt").read_text(), re.MULTILINE)
 
-
-@pytest.mark.skipif(LOCKED is None or version("tyro") != LOCKED[1], reason="another version of tyro has another layout")
 @pytest.mark.parametrize("name", cli._COMMANDS)
-def test_help_is_that_of_the_snapshot(name, factorax, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("NO_COLOR", "1")
-    code, text, error = factorax(name, "--help")
-    assert (code, error) == (0, "")
-    path = HERE / "help" / f"{name}.txt"
-    text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-    if os.environ.get("WRITE_HELP"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+def test_help_is_that_of_the_snapshot(name, same_help):
+    same_help(name, Path(__file__).parent / "help")
 
 
 @pytest.mark.filterwarnings("ignore:.*get_parser:DeprecationWarning")
