@@ -17,8 +17,8 @@ import tyro
 from factorax_paper.experiments.relatives import CASES
 from factorax_paper.harness.side_by_side import Grid, initial_states, scores
 
-from factorax.learning import AdaptiveNetwork, Learner, Program
-from factorax.learning.adaptive import EdgeEstimates
+from factorax.ppo import AdaptiveNetwork, Learner, Program
+from factorax.ppo.adaptive import EdgeEstimates
 from factorax.problems import find_problem
 
 CASE = CASES["market"]

@@ -13,8 +13,8 @@ import jax
 
 from factorax._lazy import import_quietly
 from factorax.integrations import from_gymnax
-from factorax.learning import Learner, Program
-from factorax.learning.config import Config
+from factorax.ppo import Learner, Program
+from factorax.ppo.config import Config
 
 from .timing import Row, at_least, cpu_medians, repeated
 

@@ -21,11 +21,11 @@ import numpy as np
 from factorax_paper.harness.sb3_baseline import ppo
 from factorax_traffic import lanes
 
-from factorax.learning import Learner, Program, find_network
-from factorax.learning.adaptive import AdaptiveNetwork
-from factorax.learning.advantages import TrainingBatch
-from factorax.learning.config import Config
-from factorax.learning.presets import read_preset
+from factorax.ppo import Learner, Program, find_network
+from factorax.ppo.adaptive import AdaptiveNetwork
+from factorax.ppo.advantages import TrainingBatch
+from factorax.ppo.config import Config
+from factorax.ppo.presets import read_preset
 from factorax.problems import contextual_bandit, find_problem, queues
 from factorax.structure import patterns
 

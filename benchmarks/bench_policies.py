@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from factorax.learning import Config, Learner, Program
-from factorax.learning.modules.mlp import ACTIVATIONS
+from factorax.networks.mlp import ACTIVATIONS
+from factorax.networks.numpy_policy import TILE
+from factorax.ppo import Config, Learner, Program
 from factorax.problems import queues
-from factorax.rollouts.numpy_policy import TILE
 from factorax.spec import Spec
 
 from .bench_learner import random_batch, update

@@ -14,7 +14,7 @@ from typing import Any
 from factorax_paper.harness.sb3_baseline import Scaled
 
 from factorax.integrations import rddl
-from factorax.learning import Config, Learner
+from factorax.ppo import Config, Learner
 
 from .bench_learner import end_to_end, stable_baselines
 from .timing import Row, at_most, medians

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from factorax.learning import Config, Learner
+from factorax.ppo import Config, Learner
 from factorax.problems import queues
 
 from .timing import medians

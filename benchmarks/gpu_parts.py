@@ -25,9 +25,9 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
-from factorax.learning import learner as learner_module  # noqa: E402
-from factorax.learning import step_samples  # noqa: E402
-from factorax.learning.epochs import shuffled  # noqa: E402
+from factorax.ppo import learner as learner_module  # noqa: E402
+from factorax.ppo import step_samples  # noqa: E402
+from factorax.ppo.epochs import shuffled  # noqa: E402
 
 from .gpu_tuning import evaluation, make_learner, use_half_precision  # noqa: E402
 

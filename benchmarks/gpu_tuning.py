@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from factorax.learning import Config, Learner, step_samples
-from factorax.learning.named_networks import find_network
-from factorax.learning.presets import read_preset
+from factorax.ppo import Config, Learner, step_samples
+from factorax.ppo.named_networks import find_network
+from factorax.ppo.presets import read_preset
 from factorax.problems import find_problem
 from factorax.rollouts.in_jax import JaxEnvironments
 
@@ -44,7 +44,7 @@ def make_learner(problem, settings):
 
 def use_half_precision():
     """Keep hidden activations of minibatches in bfloat16; products are summed in single precision, as all else is."""
-    from factorax.learning import twin_networks
+    from factorax.ppo import twin_networks
 
     def forward(self, x, activation):
         x, last = x.astype(jnp.bfloat16), len(self.kernels) - 1
@@ -59,7 +59,7 @@ def use_half_precision():
 
 def use_optimiser(name):
     """Minimise with another optimiser of optax instead of Adam."""
-    from factorax.learning import ppo
+    from factorax.ppo import update as ppo
 
     make = {"lamb": optax.lamb, "lion": lambda rate: optax.lion(rate, weight_decay=0.0)}[name]
     optax.adam = lambda rate, eps: make(rate)  # `Update.optimiser` clips before it

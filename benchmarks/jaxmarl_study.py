@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from factorax.learning import Learner, Program
+from factorax.ppo import Learner, Program
 from factorax.problems import Problem
 
 from . import jaxmarl_baselines as baselines

@@ -13,8 +13,8 @@ import numpy as np
 
 from factorax import Factorisation, InfluenceNetwork
 from factorax.integrations import from_brax, from_jaxmarl
-from factorax.learning import Config
-from factorax.learning.modules.mlp import MLP
+from factorax.networks.mlp import MLP
+from factorax.ppo import Config
 from factorax.problems import Problem
 
 

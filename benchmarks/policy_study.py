@@ -24,7 +24,7 @@ import numpy as np
 from factorax_traffic import lanes, stop_line_detectors
 from scipy import stats
 
-from factorax.learning import Config, Learner, Program
+from factorax.ppo import Config, Learner, Program
 
 SEEDS = 5
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "policy_study.png"

@@ -69,8 +69,8 @@ def limits() -> dict[str, float]:
 def learners() -> dict[str, Any]:
     """Return learners of the preset `traffic` on 3×3 lights and, if Gymnax is installed, of CartPole as in the
     comparison with Rejax."""
-    from factorax.learning import Config, Learner, find_network
-    from factorax.learning.presets import read_preset
+    from factorax.ppo import Config, Learner, find_network
+    from factorax.ppo.presets import read_preset
     from factorax.problems import find_problem
 
     found = {}
@@ -93,8 +93,8 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
     import jax
     import jax.numpy as jnp
 
-    from factorax.learning.epochs import shuffled
-    from factorax.learning.ppo import FlatParameters
+    from factorax.ppo.epochs import shuffled
+    from factorax.ppo.update import FlatParameters
 
     c, rule, state = learner.config, learner.rule, learner.init(0)
     agent, old = state.agent, state.agent.policy.spread

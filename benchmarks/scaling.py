@@ -103,7 +103,7 @@ def measure() -> Measured:
     CPU."""
     from factorax_traffic import lanes
 
-    from factorax.learning import Config, Learner
+    from factorax.ppo import Config, Learner
     from factorax.rollouts import Processes
     from factorax.rollouts.transitions import slim, whole
 

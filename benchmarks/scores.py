@@ -26,7 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from factorax.learning import Config, FactoredPPO
+from factorax.ppo import Config, FactoredPPO
 from factorax.runs import iqm, probability_of_improvement
 
 RESULTS = Path(__file__).with_suffix(".json")

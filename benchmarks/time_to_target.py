@@ -52,9 +52,9 @@ def reach(
     """
     start, cpu = time.perf_counter(), time.process_time()
     import factorax as fx
-    from factorax.learning import find_network
-    from factorax.learning.policies import Agent
-    from factorax.learning.presets import read_preset
+    from factorax.networks.policies import Agent
+    from factorax.ppo import find_network
+    from factorax.ppo.presets import read_preset
     from factorax.problems import find_problem
 
     preset = read_preset("traffic")

@@ -88,7 +88,7 @@ def networks() -> dict[str, Any]:
     return {
         "complete": complete,
         "adaptive": fx.AdaptiveNetwork(complete),
-        "adaptive by state": fx.learning.AdaptiveStateNetwork.bins(complete, [0, 1], edges),
+        "adaptive by state": fx.ppo.AdaptiveStateNetwork.bins(complete, [0, 1], edges),
         "written by hand": fx.StateNetwork(influence, complete),
     }
 
@@ -111,7 +111,7 @@ def train(name: str, seed: int) -> dict[str, Any]:
         model.learn(BATCH * EVERY, reset_num_timesteps=False, progress_bar=False)
         curve.append(gain(model))
     result: dict[str, Any] = {"gain": [round(each, 3) for each in curve]}
-    if isinstance(network, fx.learning.AdaptiveStateNetwork):
+    if isinstance(network, fx.ppo.AdaptiveStateNetwork):
         matrices = [each.to_dense() > 0 for each in network.of_regimes(model.state.network)]
         result["edges"] = [int(each.sum()) for each in matrices]
     elif name == "adaptive":

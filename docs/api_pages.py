@@ -22,7 +22,7 @@ MODULES = (
     "factorax._credit",
     "factorax.gradients",
     "factorax.discovery",
-    "factorax.learning",
+    "factorax.ppo",
     "factorax.runs",
     "factorax.runs.statistics",
     "factorax.runs.report",
@@ -45,7 +45,7 @@ MODULES = (
 
 MORE = {
     "factorax.structure": "base_network.TrainingSizes base_network.RolloutView base_network.RolloutCredit",
-    "factorax.learning": "advantages.Estimates diagnostics.Evidence",
+    "factorax.ppo": "advantages.Estimates diagnostics.Evidence",
     "factorax.problems": "bandits.best_action",
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
         film.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",

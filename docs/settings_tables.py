@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from factorax._checks import described
-from factorax.learning import Config
+from factorax.ppo import Config
 
 HERE = Path(__file__).parent
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
 
 import run_page
 
-IMPORTED = ("matplotlib.pyplot", "factorax.learning.factored_ppo", "factorax.runs", "factorax.discovery")
+IMPORTED = ("matplotlib.pyplot", "factorax.ppo.model", "factorax.runs", "factorax.discovery")
 
 
 def run(page: str, folder: str) -> None:

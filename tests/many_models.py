@@ -12,7 +12,7 @@ import jax
 
 jax.config.update("jax_disable_most_optimizations", True)
 warnings.simplefilter("ignore")
-from factorax.learning import FactoredPPO  # noqa: E402
+from factorax.ppo import FactoredPPO  # noqa: E402
 from factorax.problems import contextual_bandit  # noqa: E402
 
 SETTINGS = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "hidden": (4,)}

@@ -17,7 +17,7 @@ from sample_problems import independent
 
 import factorax as fx
 from factorax import InfluenceNetwork, discovery, gradients, problems, runs
-from factorax.learning import gae
+from factorax.ppo import gae
 
 NAN, INF = float("nan"), float("inf")
 SOURCE = Path(fx.__file__).parent

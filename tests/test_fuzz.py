@@ -13,8 +13,8 @@ from signed_files import write_signed
 
 from factorax import InfluenceNetwork, patterns, runs
 from factorax.discovery import Discovery
-from factorax.learning import Config, checkpoints, find_network
-from factorax.learning.stored import named_in
+from factorax.ppo import Config, checkpoints, find_network
+from factorax.ppo.model_files import named_in
 from factorax.problems import find_problem
 from factorax.rollouts.episodes import Episode, from_arrays, to_arrays
 from factorax.runs.folder import FORMAT

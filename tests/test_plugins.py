@@ -8,7 +8,7 @@ import pytest
 from runs.report.run_folders import write_run
 
 from factorax import plugins
-from factorax.learning.presets import preset_for, preset_names
+from factorax.ppo.presets import preset_for, preset_names
 from factorax.problems import find_problem
 from factorax.runs.report.collection import collect
 from factorax.runs.report.page import page

@@ -13,7 +13,7 @@ from gymnasium.vector import SyncVectorEnv
 from small_settings import SMALL
 
 import factorax as fx
-from factorax.learning import Config, Learner, Program
+from factorax.ppo import Config, Learner, Program
 from factorax.rollouts.batched import BatchedEnvironments
 from factorax.spaces import ActionMask, ActionSpace, sample_valid
 from factorax.structure import StructureWarning

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.learning import Config, ppo
-from factorax.learning.advantages import TrainingBatch
-from factorax.learning.architectures import NO_MODULES
-from factorax.learning.factor_samples import FactorUpdate
-from factorax.learning.presets import read_preset
-from factorax.learning.state import initial_state
+from factorax.networks.architectures import NO_MODULES
+from factorax.ppo import Config, ppo
+from factorax.ppo.advantages import TrainingBatch
+from factorax.ppo.factor_samples import FactorUpdate
+from factorax.ppo.presets import read_preset
+from factorax.ppo.state import initial_state
 from factorax.spec import Spec
 
 pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
@@ -174,7 +174,7 @@ def test_an_update_is_that_of_rllib(policy, monkeypatch):
         return jnp.asarray(rows.ravel()) if size == rows.size else jnp.arange(size)
 
     monkeypatch.setattr(ppo, "shuffled", in_their_order)
-    monkeypatch.setattr("factorax.learning.epochs.shuffled", in_their_order)
+    monkeypatch.setattr("factorax.ppo.epochs.shuffled", in_their_order)
     learnt, _, kl_coef, metrics = eqx.filter_jit(rule.learn)(
         agent, state.optimiser, batch, kl_coef=jnp.float32(KL), key=jax.random.key(0)
     )

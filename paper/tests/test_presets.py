@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from factorax_paper import plugin
 
-from factorax.learning import Config, find_network
-from factorax.learning.presets import preset_for, read_preset
+from factorax.ppo import Config, find_network
+from factorax.ppo.presets import preset_for, read_preset
 from factorax.problems import find_problem
 
 NAMES = sorted(path.stem for path in Path(plugin.__file__).with_name("presets").glob("*.toml"))

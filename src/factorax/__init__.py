@@ -11,7 +11,7 @@ with lazy_imports(__name__):
     # the main road
     from .structure import InfluenceNetwork as InfluenceNetwork
     from .integrations import wrap as wrap
-    from .learning import FactoredPPO as FactoredPPO
+    from .ppo import FactoredPPO as FactoredPPO
     from ._credit import credit as credit
     from ._credit import factor_baseline as factor_baseline
     from .discovery import discover as discover
@@ -26,13 +26,14 @@ with lazy_imports(__name__):
     from .structure import LaggedNetwork as LaggedNetwork
     from .structure import NetworkSchedule as NetworkSchedule
     from .structure import StateNetwork as StateNetwork
-    from .learning import AdaptiveNetwork as AdaptiveNetwork
+    from .ppo import AdaptiveNetwork as AdaptiveNetwork
     from .structure import patterns as patterns
 
     from . import discovery as discovery
     from . import gradients as gradients
     from . import integrations as integrations
-    from . import learning as learning
+    from . import networks as networks
+    from . import ppo as ppo
     from . import problems as problems
     from . import rollouts as rollouts
     from . import runs as runs

@@ -43,7 +43,7 @@ class Family:
     example: str = ""
     """Name of a problem of the family, which `controllers` are scored on by default."""
     presets: Path | None = None
-    """Folder of presets, one TOML file each; see `factorax.learning.presets`."""
+    """Folder of presets, one TOML file each; see `factorax.ppo.presets`."""
     files: str | None = None
     """Reference to a function from the text after the colon to whether loading the problem reads files that the text
     names; ``""`` if it never does. By default, a name in a run folder of somebody else counts as code, and is loaded

@@ -127,7 +127,7 @@ class Spec:
         - `problem`: a JAX `Problem`, or a function that returns a Gymnasium environment or vector environment.
         - `network`: a `BaseNetwork`, such as an `InfluenceNetwork`, or a plain matrix.
         - `weights`, `local`, `neighbours`: as the fields; `bounded`, `covariance`, `std`: as in
-          `factorax.learning.Config`.
+          `factorax.ppo.Config`.
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)

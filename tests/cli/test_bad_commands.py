@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from factorax.learning import Config
+from factorax.ppo import Config
 from factorax.runs.lock import LOCK
 
 pytestmark = pytest.mark.usefixtures("surroundings")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from factorax import runs
-from factorax.learning import Config, FactoredPPO
+from factorax.ppo import Config, FactoredPPO
 
 PATHS = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 SETTINGS = ["--n-envs", "4", "--n-steps", "8", "--batch-size", "32", "--n-epochs", "1", "--hidden", "8"]

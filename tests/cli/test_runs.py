@@ -8,7 +8,7 @@ from runs.hostile import DEEP, ESCAPE, MARKUP, config
 from small_settings import SMALL
 
 from factorax import InfluenceNetwork, runs
-from factorax.learning import Config
+from factorax.ppo import Config
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 PROBLEM = "contextual-bandit:3"

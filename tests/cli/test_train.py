@@ -8,8 +8,8 @@ import pytest
 
 from factorax import runs
 from factorax.cli.train import train, train_with_preset
-from factorax.learning import Config, FactoredPPO
-from factorax.learning.presets import read_preset, settings_with
+from factorax.ppo import Config, FactoredPPO
+from factorax.ppo.presets import read_preset, settings_with
 
 SMALL = {"n_envs": 4, "n_steps": 8, "batch_size": 32, "n_epochs": 1, "hidden": (4,), "total_timesteps": 64}
 OPTIONS = ["--n-envs", 4, "--n-steps", 8, "--batch-size", 32, "--n-epochs", 1, "--hidden", 4, "--total-timesteps", 64]

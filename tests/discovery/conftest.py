@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small_settings import SMALL
 
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.problems import chain
 
 

@@ -11,7 +11,7 @@ from scipy import integrate, special, stats
 from factorax import InfluenceNetwork
 from factorax.distributions import Beta
 from factorax.distributions.beta import EDGE
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.problems.problem import Problem, Step
 
 BETA = checks.three(Beta, low=-3, high=1)

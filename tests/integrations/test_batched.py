@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.rollouts import Inline, Iteration, LostWarning
 from factorax.spec import Spec
 

@@ -7,7 +7,7 @@ from integrations.jax_cases import TINY, contains, keys_of, play, random_actions
 
 import factorax as fx
 from factorax.integrations import from_gymnax
-from factorax.learning.config import Config
+from factorax.ppo.config import Config
 from factorax.runs.seeds import train_seeds
 
 pytestmark = [pytest.mark.jaxenvs, pytest.mark.filterwarnings("ignore")]  # of their own they have many

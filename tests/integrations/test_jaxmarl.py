@@ -9,8 +9,8 @@ from integrations.jax_cases import KEY, TINY, contains, keys_of, play, random_ac
 
 import factorax as fx
 from factorax.integrations import from_jaxmarl
-from factorax.learning import Learner
-from factorax.learning.config import Config
+from factorax.ppo import Learner
+from factorax.ppo.config import Config
 from factorax.problems.registry import find_problem
 from factorax.runs.seeds import train_seeds
 from factorax.spec import Spec

@@ -8,7 +8,7 @@ from integrations.jax_cases import KEY, TINY, contains, keys_of, play, random_ac
 
 import factorax as fx
 from factorax.integrations import from_jumanji
-from factorax.learning import Config, Learner
+from factorax.ppo import Config, Learner
 from factorax.spec import Spec
 
 pytestmark = [pytest.mark.jaxenvs, pytest.mark.filterwarnings("ignore")]

@@ -7,7 +7,7 @@ from gymnasium.utils.env_checker import check_env
 from integrations.environments import Agents
 
 import factorax as fx
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.spec import Spec
 
 EYE = fx.InfluenceNetwork.identity(3)

@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from integrations.environments import EYE, Agents, Plain
 
 import factorax as fx
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.spec import Spec
 
 PARTS = {

@@ -8,7 +8,7 @@ import pytest
 from small_settings import SMALL
 
 import factorax as fx
-from factorax.learning import Config, FactoredPPO, Learner
+from factorax.ppo import Config, FactoredPPO, Learner
 from factorax.problems import chain
 from factorax.rollouts import HostCollector, JaxCollector, Transition, collector_for
 

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from factorax.learning import Config, Learner
-from factorax.learning.program import collect_part
+from factorax.ppo import Config, Learner
+from factorax.ppo.program import collect_part
 from factorax.problems import chain, find_problem
 from factorax.rollouts import collector_for, in_jax
 from factorax.spec import Spec

@@ -11,7 +11,7 @@ import pytest
 
 import factorax as fx
 from factorax import runs
-from factorax.learning import Callback, Config
+from factorax.ppo import Callback, Config
 from factorax.problems import Step, chain, contextual_bandit, queues
 from factorax.problems.failures import EpisodeLost
 from factorax.rollouts import SeedWarning

@@ -15,7 +15,7 @@ from rollouts.environments import Counter, Drift
 from rollouts.helping import inline, iterations, plan_of
 from small_settings import SMALL
 
-from factorax.learning import Config, FactoredPPO, Learner
+from factorax.ppo import Config, FactoredPPO, Learner
 from factorax.problems import chain
 from factorax.rollouts import HostCollector, Inline
 

@@ -13,7 +13,7 @@ from rollouts.environments import Broken, Drift, Mortal, Once, Sensitive, Slow
 from rollouts.helping import assert_same, factory, inline, iterations, plan_of, play
 from rollouts.vectors import sync, vector_plan
 
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.rollouts import LostWarning, WorkerDied
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # as `connect` does before it imports Ray

@@ -11,7 +11,7 @@ from rollouts.environments import Drift, Forgetful
 from rollouts.vectors import Own, sync
 
 import factorax as fx
-from factorax.learning import Config, Learner, Program
+from factorax.ppo import Config, Learner, Program
 from factorax.problems import EpisodeLost
 from factorax.rollouts import LostWarning, SeedWarning, player
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from factorax.learning import FactoredPPO, devices
+from factorax.ppo import FactoredPPO, devices
 from factorax.runs.seeds import evaluate_seeds
 
 SIZES = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "hidden": (8,)}

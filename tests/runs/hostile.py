@@ -14,7 +14,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from factorax import InfluenceNetwork, runs
-from factorax.learning import FactoredPPO, checkpoints
+from factorax.ppo import FactoredPPO, checkpoints
 
 DEEP = "[" * 100_000
 MARKUP = "[red]x[/red][/]"

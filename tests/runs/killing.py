@@ -18,7 +18,7 @@ from pathlib import Path
 warnings.simplefilter("ignore")  # JAX has its doubts about forks in general
 
 from factorax import problems, runs  # noqa: E402
-from factorax.learning import Config, checkpoints, factored_ppo  # noqa: E402
+from factorax.ppo import Config, checkpoints, factored_ppo  # noqa: E402
 from factorax.runs import recorder  # noqa: E402
 
 LOADED = (factored_ppo, runs.train, problems.find_problem("chain:3"))  # here, and not in every life

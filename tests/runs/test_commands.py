@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from factorax import runs
-from factorax.learning import Config
+from factorax.ppo import Config
 from factorax.runs.gain import train_command
 
 

@@ -13,8 +13,8 @@ from safetensors.numpy import load_file, save_file
 from signed_files import write_signed
 
 from factorax import InfluenceNetwork, plugins, runs
-from factorax.learning import Config, FactoredPPO, checkpoints, factored_ppo
-from factorax.learning.stored import DamagedWarning
+from factorax.ppo import Config, FactoredPPO, checkpoints, factored_ppo
+from factorax.ppo.model_files import DamagedWarning
 from factorax.problems import Problem, Step
 from factorax.runs import recorder
 

@@ -14,8 +14,8 @@ from runs import hostile
 from small_settings import SMALL
 
 from factorax import InfluenceNetwork, runs
-from factorax.learning import Config, FactoredPPO, checkpoints
-from factorax.learning.stored import DamagedWarning
+from factorax.ppo import Config, FactoredPPO, checkpoints
+from factorax.ppo.model_files import DamagedWarning
 from factorax.runs import folder
 from factorax.runs.folder import opened
 

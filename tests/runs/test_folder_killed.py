@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from factorax import _files, runs
-from factorax.learning import Config
+from factorax.ppo import Config
 
 KILLING = Path(__file__).parent / "killing.py"
 
@@ -59,7 +59,7 @@ def disk(tmp_path, monkeypatch):
         def fail(path, write):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        yield tmp_path, lambda: monkeypatch.setattr("factorax.learning.checkpoints.write_whole", fail), monkeypatch.undo
+        yield tmp_path, lambda: monkeypatch.setattr("factorax.ppo.checkpoints.write_whole", fail), monkeypatch.undo
         return
     filler = tmp_path / "filler"
 

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from factorax.cli import main
-from factorax.learning.config import Config
+from factorax.ppo.config import Config
 from factorax.runs import group_runs, split_gains
 from factorax.runs.gain import explain
 

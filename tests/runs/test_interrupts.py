@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from factorax import _files, runs
-from factorax.learning import Config
+from factorax.ppo import Config
 from factorax.problems.bandits import BanditEnv
 from factorax.runs import recorder
 from factorax.runs.interrupts import Interrupts

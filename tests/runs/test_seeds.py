@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from factorax import runs
-from factorax.learning import Config, FactoredPPO, checkpoints, devices
+from factorax.ppo import Config, FactoredPPO, checkpoints, devices
 from factorax.runs import recorder
 from factorax.runs.seeds import apart, stacked, train_seeds
 
@@ -73,7 +73,7 @@ def test_interrupted_seeds_resume_bit_for_bit(two, tmp_path, monkeypatch):
 KILLED = """
 import ast, os, signal, sys
 from pathlib import Path
-from factorax.learning import Config, FactoredPPO, checkpoints
+from factorax.ppo import Config, FactoredPPO, checkpoints
 from factorax.runs import recorder, train_seeds
 
 config, after, *outs = sys.argv[1:]

@@ -9,7 +9,7 @@ import pytest
 
 import factorax as fx
 from factorax import runs
-from factorax.learning import Config, FactoredPPO
+from factorax.ppo import Config, FactoredPPO
 from factorax.runs.seeds import ChosenNetwork
 
 CONFIG = Config(

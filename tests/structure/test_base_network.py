@@ -7,7 +7,7 @@ import pytest
 from small_settings import SMALL
 
 import factorax as fx
-from factorax.learning import Config, FactoredPPO, Learner
+from factorax.ppo import Config, FactoredPPO, Learner
 from factorax.problems import chain, contextual_bandit
 from factorax.structure.base_network import RolloutView, TrainingSizes
 
@@ -58,7 +58,7 @@ def test_every_kind_answers_the_same_questions(network):
     @jax.jit
     def credit(state, obs, arrays):
         k = network.for_rollout(state, RolloutView(timesteps=jnp.int32(0), obs=obs, info={}))
-        estimates = fx.learning.advantages.Estimates(**arrays, gamma=0.9)
+        estimates = fx.ppo.advantages.Estimates(**arrays, gamma=0.9)
         return network.credit_rollout(k, estimates, lambda k, x: fx.credit(k, x)).credit
 
     arrays = {"advantage": ones, "value": zeros, "returns": ones, "next_value": zeros, "terminated": no, "ended": no}

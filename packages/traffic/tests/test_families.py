@@ -4,7 +4,7 @@ import pytest
 from factorax_traffic import Grid, influence
 from factorax_traffic.families import in_sumo
 
-from factorax.learning.named_networks import find_network
+from factorax.ppo.named_networks import find_network
 from factorax.problems.registry import find_problem, in_simulator, leads_to
 
 

@@ -18,7 +18,7 @@ from pages import colours, serious_violations, watched
 from PIL import Image
 
 from factorax import runs
-from factorax.learning import Config, FactoredPPO
+from factorax.ppo import Config, FactoredPPO
 
 SMALL = {"n_envs": 2, "n_steps": 20, "batch_size": 40, "n_epochs": 1, "hidden": (8,), "total_timesteps": 40}
 

@@ -10,7 +10,7 @@ import pytest
 from factorax_traffic import kernels as fused_layers
 from factorax_traffic.kernels import can_fuse, fused
 
-from factorax.learning.fused_layers import forward_only, without_gradients
+from factorax.ppo.fused_layers import forward_only, without_gradients
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
@@ -70,7 +70,7 @@ def test_kernels_are_used_for_many_rows_on_a_gpu_and_only_if_no_gradient_is_take
     x = np.ones((2, 10, 5), np.float32)
     assert not can_fuse(2**20, kernels, "tanh")  # on a CPU
     monkeypatch.setattr(fused_layers, "_has_kernels", lambda: True)
-    monkeypatch.setattr("factorax.learning.fused_layers.can_fuse", can_fuse)  # which asks for an accelerator
+    monkeypatch.setattr("factorax.ppo.fused_layers.can_fuse", can_fuse)  # which asks for an accelerator
     monkeypatch.setattr(fused_layers, "SMALLEST", 20)
     assert can_fuse(20, kernels, "tanh")
     assert not can_fuse(19, kernels, "tanh")

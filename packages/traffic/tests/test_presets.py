@@ -8,9 +8,9 @@ import pytest
 from factorax_traffic import plugin
 
 from factorax import runs
-from factorax.learning import Config, find_network
-from factorax.learning.methods import network_for
-from factorax.learning.presets import preset_for, read_preset, settings_with
+from factorax.ppo import Config, find_network
+from factorax.ppo.methods import network_for
+from factorax.ppo.presets import preset_for, read_preset, settings_with
 from factorax.problems import find_problem
 
 NAMES = sorted(path.stem for path in Path(plugin.__file__).with_name("presets").glob("*.toml"))

@@ -10,8 +10,8 @@ from small_settings import SMALL
 
 import factorax as fx
 from factorax import runs
-from factorax.learning import Config
-from factorax.learning.named_networks import find_network
+from factorax.ppo import Config
+from factorax.ppo.named_networks import find_network
 from factorax.problems import find_problem
 from factorax.runs.report.collection import collect
 

@@ -20,7 +20,7 @@ from factorax_paper.experiments.cities import (
 )
 from factorax_paper.harness.experiment import reproduce
 
-from factorax.learning.presets import read_preset
+from factorax.ppo.presets import read_preset
 
 EXPERIMENT = find("cities")
 SMALL = Settings(("cologne3", "cologne8"), episodes=(4, 4), seeds=3, evaluations=2, evaluation_seeds=3)

@@ -5,7 +5,7 @@ import pytest
 from factorax_paper.experiments import find
 from factorax_paper.experiments.curriculum import CASES, CURRICULUM, Settings, plan
 
-from factorax.learning import find_network
+from factorax.ppo import find_network
 from factorax.problems import find_problem
 
 EXPERIMENT = find("curriculum")

@@ -15,8 +15,8 @@ from factorax_paper.experiments.learning_networks import (
 )
 from factorax_paper.harness import plots
 
-from factorax.learning import find_network
-from factorax.learning.config import Config
+from factorax.ppo import find_network
+from factorax.ppo.config import Config
 from factorax.problems import find_problem
 
 EXPERIMENT = find("learning-networks")

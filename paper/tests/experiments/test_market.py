@@ -8,7 +8,7 @@ from factorax_paper.experiments import find
 from factorax_paper.experiments.market import METHODS, Case, Settings, cases, plan, yardstick
 from factorax_paper.market import optimum
 
-from factorax.learning import find_network
+from factorax.ppo import find_network
 from factorax.problems import find_problem
 
 EXPERIMENT = find("market")

@@ -20,9 +20,9 @@ from factorax_paper.experiments.traffic_better import (
     plan,
 )
 
-from factorax.learning import find_network
-from factorax.learning.config import Config
-from factorax.learning.presets import settings_with
+from factorax.ppo import find_network
+from factorax.ppo.config import Config
+from factorax.ppo.presets import settings_with
 from factorax.problems import find_problem
 
 BETTER = find("traffic-better")

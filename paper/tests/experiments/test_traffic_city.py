@@ -7,8 +7,8 @@ import pytest
 from factorax_paper.experiments import find
 from factorax_paper.experiments.traffic_city import ALL, NEAR, plan
 
-from factorax.learning import find_network
-from factorax.learning.config import Config
+from factorax.ppo import find_network
+from factorax.ppo.config import Config
 from factorax.problems import find_problem
 
 CITY = find("traffic-city")

@@ -9,7 +9,7 @@ from factorax_paper.harness import traffic_study
 from factorax_paper.harness.parts import Progress
 from factorax_traffic import lanes
 
-from factorax.learning.presets import read_preset
+from factorax.ppo.presets import read_preset
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from factorax_paper.harness.market_runs import MarketRuns, learned_quotes, main,
 from factorax_paper.market import value_of_quotes
 
 from factorax import FactoredPPO
-from factorax.learning.presets import settings_with
+from factorax.ppo.presets import settings_with
 from factorax.problems import find_problem
 
 SIZES = {"n_envs": 4, "n_steps": 50, "batch_size": 100, "hidden": (8,), "n_epochs": 2}

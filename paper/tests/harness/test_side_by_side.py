@@ -8,7 +8,7 @@ import pytest
 from factorax_paper.harness.side_by_side import Grid, _read_rows, main, scores, train
 from small_settings import SMALL
 
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 
 GRID = Grid(
     problem="queues:1x2",

@@ -13,7 +13,7 @@ from factorax_paper.harness import street_gradients as module
 from factorax_paper.harness.street_gradients import figures_of, jackknife, square
 
 import factorax as fx
-from factorax.learning.policies import Policy
+from factorax.networks.policies import Policy
 
 SMALL = Settings(n_envs=2, batches=3, iterations=1, steps=16)
 SMALL_GRID = replace(GRIDS["3x3"], rows=1, columns=2)
@@ -27,7 +27,7 @@ def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
     kept = {}
 
     def kept_gae(*arguments, **options):
-        kept["advantage"], returns = fx.learning.gae(*arguments, **options)
+        kept["advantage"], returns = fx.ppo.gae(*arguments, **options)
         return kept["advantage"], returns
 
     monkeypatch.setattr(module, "gae", kept_gae)

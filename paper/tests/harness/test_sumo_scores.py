@@ -80,7 +80,7 @@ def test_means_go_to_all_rows_of_a_seed_and_episodes_to_their_own(out, monkeypat
 @pytest.mark.slow
 def test_a_controller_and_a_run_are_played_in_sumo(tmp_path):
     pytest.importorskip("libsumo")
-    from factorax.learning.config import Config
+    from factorax.ppo.config import Config
     from factorax.runs import train as train_run
 
     config = Config(total_timesteps=16, n_envs=2, n_steps=8, batch_size=16, n_epochs=1, hidden=(8,), policy="shared")

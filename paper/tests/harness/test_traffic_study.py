@@ -8,9 +8,9 @@ from factorax_paper.experiments.traffic_3x3 import LOCAL
 from factorax_paper.harness import traffic_study
 from traffic_outcomes import traffic_outcome
 
-from factorax.learning import Learner, find_network
-from factorax.learning.config import Config
-from factorax.learning.presets import settings_with
+from factorax.ppo import Learner, find_network
+from factorax.ppo.config import Config
+from factorax.ppo.presets import settings_with
 from factorax.problems import find_problem
 
 METHODS = {"traffic-3x3": traffic_3x3.METHODS, "traffic-2x6": traffic_2x6.METHODS}

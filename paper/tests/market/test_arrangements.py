@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from factorax_paper.market import market
-from learning.helping import random_network
+from ppo.helping import random_network
 
-from factorax.learning import Config, Learner
-from factorax.learning.modules.arrangements import Encoded, Joint, SeenByFactors, Shared
+from factorax.networks.arrangements import Encoded, Joint, SeenByFactors, Shared
 from factorax.observations import ObservationSpace
+from factorax.ppo import Config, Learner
 
 MARKET = market(3)
 

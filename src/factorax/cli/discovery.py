@@ -65,7 +65,7 @@ def discover(
     from matplotlib import pyplot as plt
 
     from .. import discovery
-    from ..learning import FactoredPPO
+    from ..ppo import FactoredPPO
     from ..problems import find_problem
     from ..runs import plots
 

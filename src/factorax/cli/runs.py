@@ -39,7 +39,7 @@ def evaluate(
         sim: Simulator: own for that of the problem, or another one that its family has, if any.
         json_: Print the result as JSON.
     """
-    from ..learning import FactoredPPO
+    from ..ppo import FactoredPPO
     from ..problems.registry import find_problem, in_simulator
     from ..runs import read_config
 

@@ -15,14 +15,14 @@ import tyro
 
 from .._checks import Range, check_different, path_of
 from .._files import MIB, read_json, write_json
-from ..learning.config import Config
-from ..learning.methods import find_method, network_for, settings_for
-from ..learning.presets import NONE, Preset, preset_for, read_preset
+from ..ppo.config import Config
+from ..ppo.methods import find_method, network_for, settings_for
+from ..ppo.presets import NONE, Preset, preset_for, read_preset
 from ..structure.labels import printable
 from .arguments import MAX_PATH, Switch, command, with_help
 
 if TYPE_CHECKING:
-    from ..learning.factored_ppo import FactoredPPO
+    from ..ppo.model import FactoredPPO
 
 _OWN = "own"
 
@@ -118,7 +118,7 @@ def train(
     if seeds > 1 or networks:
         _find_devices()
     from .. import runs
-    from ..learning.named_networks import folder_name
+    from ..ppo.named_networks import folder_name
 
     config = settings.config
     used = _chosen(problem, preset)
@@ -178,7 +178,7 @@ def _own_size(problem: str) -> int | None:
     try:
         if not leads_to(problem):
             return None
-        from ..learning.factored_ppo import vector_size  # imports JAX, which --help does without
+        from ..ppo.model import vector_size  # imports JAX, which --help does without
 
         return vector_size(problem)
     except Exception:  # raised by the user's code, which `train` calls again

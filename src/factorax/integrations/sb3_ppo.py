@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium as gym
 
 from .._checks import check_type, listed, shown
-from ..learning.factored_ppo import FactoredPPO, vector_size
-from ..learning.learner import Learner
+from ..ppo.learner import Learner
+from ..ppo.model import FactoredPPO, vector_size
 from ..problems.problem import Problem
 from .views import to_gymnasium
 
@@ -28,7 +28,7 @@ class PPO(FactoredPPO):
       returns an environment, of which `n_envs` are stepped.
     - `network`: the influence network. Without one (here or in the environment), this is standard PPO
       (``estimator="vanilla"``).
-    - All other settings of `factorax.learning.Config` are keyword arguments.
+    - All other settings of `factorax.ppo.Config` are keyword arguments.
 
     >>> from factorax.integrations import PPO  # instead of: from stable_baselines3 import PPO
     >>> PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, n_epochs=1).learn(32).num_timesteps

@@ -4,6 +4,8 @@ from .._lazy import lazy_imports
 
 # Loaded lazily: worker processes do not need JAX.
 with lazy_imports(__name__):
+    from ..networks.numpy_policy import NumpyPolicy as NumpyPolicy
+    from ..networks.numpy_policy import PolicyArrays as PolicyArrays
     from .backend import Backend as Backend
     from .backend import LostWarning as LostWarning
     from .batched import BatchedEnvironments as BatchedEnvironments
@@ -16,8 +18,6 @@ with lazy_imports(__name__):
     from .host import HostEnvironments as HostEnvironments
     from .in_jax import JaxCollector as JaxCollector
     from .in_jax import JaxEnvironments as JaxEnvironments
-    from .numpy_policy import NumpyPolicy as NumpyPolicy
-    from .numpy_policy import PolicyArrays as PolicyArrays
     from .on_host import HostCollector as HostCollector
     from .on_host import Inline as Inline
     from .player import Iteration as Iteration

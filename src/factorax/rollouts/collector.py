@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..networks.jax_policy import ModuleArrays
+from ..networks.numpy_policy import PolicyArrays
 from .episodes import Episode
-from .jax_policy import ModuleArrays
-from .numpy_policy import PolicyArrays
 from .transitions import Transition
 
 

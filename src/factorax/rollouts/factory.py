@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..networks.jax_policy import Network
 from ..spec import Spec
 from .collector import Collector
 from .in_jax import JaxCollector, JaxEnvironments, SteppedJaxEnvironments
-from .jax_policy import Network
 from .on_host import HostCollector, hosts_of
 from .player import Hosts
 from .transitions import Transition
@@ -18,7 +18,7 @@ from .transitions import Transition
 def collector_for(spec: Spec, settings: Any, network: Network | None = None, memory: int = 0) -> Collector:
     """Return the collector for a problem: in the compiled program for a JAX problem, otherwise on the host.
 
-    - `settings`: a `factorax.learning.Config`.
+    - `settings`: a `factorax.ppo.Config`.
     - `network`: the policy network that workers evaluate with JAX; None for our own layers, evaluated with NumPy.
     - `memory`: size of the memory of a recurrent policy.
     """

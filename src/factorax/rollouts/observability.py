@@ -68,7 +68,7 @@ def _does_reach(env: Any, *, training: bool) -> bool:
 def warn_if_actors_respond(spec: Spec, policy: str) -> None:
     """Warn if the policy reads the full observation although the network is sparse, unless no action changes it.
 
-    - `policy`: the kind of policy, as in `factorax.learning.Config`.
+    - `policy`: the kind of policy, as in `factorax.ppo.Config`.
 
     Environments that need one process each are not tested and count as changed by actions. Missing edges to a target
     that no factor influences do not count, because responses cannot reach it either.

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..networks.jax_policy import JaxPolicy, Network
+from ..networks.numpy_policy import NumpyPolicy
 from ..problems.failures import EpisodeLost
 from ..spec import Spec
 from ..structure.labels import counted
@@ -22,8 +24,6 @@ from .cores import available_cores
 from .data_checks import DataCheck
 from .episodes import Episode
 from .host import HostEnvironments
-from .jax_policy import JaxPolicy, Network
-from .numpy_policy import NumpyPolicy
 from .player import Hosts, Iteration, Plan, Player
 from .processes import Processes
 from .ray_actors import RayActors

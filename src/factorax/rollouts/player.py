@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..networks.jax_policy import JaxPolicy, ModuleArrays
+from ..networks.numpy_policy import NumpyPolicy, PolicyArrays
 from ..problems.failures import EpisodeLost
 from ..structure.labels import counted
 from .batched import BatchedEnvironments
 from .episodes import Episode
 from .host import HostEnvironments
-from .jax_policy import JaxPolicy, ModuleArrays
-from .numpy_policy import NumpyPolicy, PolicyArrays
 from .seeding import repeated
 from .transitions import Fragment, Transition, side_by_side
 

@@ -15,7 +15,7 @@ from matplotlib.colors import is_color_like
 from matplotlib.figure import Figure
 
 from .._checks import check_different, check_type, checked, listed, path_of, real_array, shown
-from ..learning.config import Config
+from ..ppo.config import Config
 from ..structure.labels import counted
 from . import plots
 from .folder import RETURN, STEPS, read_config, read_evaluation, read_metrics

@@ -20,17 +20,17 @@ from .._files import (
     write_json,
     write_whole,
 )
-from ..learning import checkpoints
-from ..learning.config import WHO_STEPS, Config
-from ..learning.factored_ppo import FactoredPPO
-from ..learning.logger import check_installed, checked_formats, configure
-from ..learning.metrics import Metrics
-from ..learning.named_networks import CURRICULUM, is_file
-from ..learning.stored import (
+from ..ppo import checkpoints
+from ..ppo.config import WHO_STEPS, Config
+from ..ppo.logger import check_installed, checked_formats, configure
+from ..ppo.metrics import Metrics
+from ..ppo.model import FactoredPPO
+from ..ppo.model_files import (
     LARGEST_CONFIG,
     NETWORK_COPY,
     first_intact,
 )
+from ..ppo.named_networks import CURRICULUM, is_file
 from ..structure import InfluenceNetwork
 from .interrupts import Interrupts
 from .lock import LOCK, held
@@ -63,7 +63,7 @@ def train(
     `problem` and `network` are names, as for `find_problem` and `find_network`; a network file is copied into the
     folder.
 
-    `loggers` names additional formats for the metrics, as in `factorax.learning.configure`; they are written to
+    `loggers` names additional formats for the metrics, as in `factorax.ppo.configure`; they are written to
     ``logs/``.
 
     The folder contains ``config.json``, ``metrics.jsonl`` (one line per update), ``made_with.json`` (versions),

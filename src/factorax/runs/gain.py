@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ..learning.config import WHO_STEPS
+from ..ppo.config import WHO_STEPS
 from .compare import Group, checked_groups, comparable_scores, default_settings, interval_or_mean
 from .statistics import iqm_difference
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._files import append_text, sync_folder
-from ..learning.logger import LONG
+from ..ppo.logger import LONG
 from ..structure import InfluenceNetwork
 from ..structure.labels import edge_label
 
 if TYPE_CHECKING:
-    from ..learning.factored_ppo import FactoredPPO
+    from ..ppo.model import FactoredPPO
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
 

@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_different, check_type, listed, path_of
-from ..learning.callbacks import ready
-from ..learning.config import Config
-from ..learning.devices import peak_memory
-from ..learning.factored_ppo import FactoredPPO
-from ..learning.hints import CLIPPED_UPDATES, warn_if_clipped, warn_if_short
-from ..learning.metrics import checked_metrics
-from ..learning.missing_edges import warn_if_missing
-from ..learning.program import Program
-from ..learning.state import TrainState
+from ..ppo.callbacks import ready
+from ..ppo.config import Config
+from ..ppo.devices import peak_memory
+from ..ppo.hints import CLIPPED_UPDATES, warn_if_clipped, warn_if_short
+from ..ppo.metrics import checked_metrics
+from ..ppo.missing_edges import warn_if_missing
+from ..ppo.model import FactoredPPO
+from ..ppo.program import Program
+from ..ppo.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.base_network import KArray, RolloutView, TrainingSizes

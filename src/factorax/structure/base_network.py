@@ -108,7 +108,7 @@ class BaseNetwork(ABC):
         return 0
 
     def check_settings(self, config: Any) -> None:
-        """Raise ValueError if this network cannot be trained with these settings, a `factorax.learning.Config`."""
+        """Raise ValueError if this network cannot be trained with these settings, a `factorax.ppo.Config`."""
         return
 
     def check_observations(self, obs: Any, info: Mapping[str, Any]) -> None:
@@ -130,7 +130,7 @@ class BaseNetwork(ABC):
         """Return the credit of every factor from the estimates of every target.
 
         - `k`: the return value of `for_rollout`.
-        - `estimates`: a `factorax.learning.advantages.Estimates`: advantages, values and returns ``[T, B, m]``.
+        - `estimates`: a `factorax.ppo.advantages.Estimates`: advantages, values and returns ``[T, B, m]``.
         - `apply`: ``apply(k, x)`` is [K(λ∘x)], for x of shape ``[T, B, m]``.
         """
         return RolloutCredit(apply(k, estimates.advantage), estimates.value, estimates.returns)
@@ -138,7 +138,7 @@ class BaseNetwork(ABC):
     def update_state(self, state: Any, evidence: Any) -> tuple[Any, dict[str, Any]]:
         """Return the state after a rollout, and metrics to log.
 
-        `evidence` is a `factorax.learning.diagnostics.Evidence`: scores, advantages and entropies of the rollout, each
+        `evidence` is a `factorax.ppo.diagnostics.Evidence`: scores, advantages and entropies of the rollout, each
         computed only when it is read.
         """
         return state, {}

@@ -11,11 +11,11 @@ import pytest
 import factorax as fx
 from factorax.distributions import Spread
 from factorax.integrations.rllib import FactoredPPOConfig
-from factorax.learning.advantages import TrainingBatch
-from factorax.learning.modules.arrangements import Encoded, Joint
-from factorax.learning.modules.mlp import LayerSettings
-from factorax.learning.policies import Agent, Critic, Policy
+from factorax.networks.arrangements import Encoded, Joint
+from factorax.networks.mlp import LayerSettings
+from factorax.networks.policies import Agent, Critic, Policy
 from factorax.observations import ObservationSpace
+from factorax.ppo.advantages import TrainingBatch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

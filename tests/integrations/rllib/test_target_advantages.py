@@ -7,7 +7,7 @@ import pytest
 from integrations.rllib.learner_cases import GAMMA, TRACE
 
 from factorax.integrations.rllib.target_advantages import target_advantages
-from factorax.learning.advantages import gae
+from factorax.ppo.advantages import gae
 
 pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
 with warnings.catch_warnings():

@@ -29,8 +29,8 @@ from integrations.rllib.learner_cases import (
 )
 
 import factorax as fx
-from factorax.learning.config import Config
-from factorax.learning.ppo import Update
+from factorax.ppo.config import Config
+from factorax.ppo.update import Update
 from factorax.spec import Spec
 
 pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]

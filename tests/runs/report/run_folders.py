@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from factorax.learning import Config
+from factorax.ppo import Config
 
 
 def write_run(folder, *, problem="chain:3", network="own", updates=20, seed=0, level=0.0, metrics=None, **settings):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from small_settings import SMALL
 
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.problems import find_problem
 from factorax.runs.report.acting import episode, observation_names
 from factorax.spec import Spec

@@ -8,7 +8,7 @@ from small_settings import SMALL
 import factorax as fx
 from factorax import runs
 from factorax.discovery.result import Discovery
-from factorax.learning import Config
+from factorax.ppo import Config
 from factorax.problems import find_problem
 from factorax.runs.report.networks import discovered_network, evidence, fits, quiet_spec, run_network, spec_of
 from factorax.runs.report.sources import read_sources

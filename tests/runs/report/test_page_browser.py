@@ -14,7 +14,7 @@ from small_settings import SMALL
 import factorax as fx
 from factorax import runs
 from factorax.discovery import discover
-from factorax.learning import Config
+from factorax.ppo import Config
 from factorax.problems import find_problem
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

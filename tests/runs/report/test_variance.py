@@ -6,7 +6,7 @@ from runs.report.run_folders import improving, write_run
 from small_settings import SMALL
 
 from factorax import runs
-from factorax.learning import Config
+from factorax.ppo import Config
 from factorax.runs.report.networks import spec_of
 from factorax.runs.report.sources import read_sources
 from factorax.runs.report.variance import credit_section, measured_terms

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from factorax._checks import Count, Seed, check_each, checked, did_you_mean, listed, path_of
-from factorax.learning.factored_ppo import FactoredPPO
+from factorax.ppo.model import FactoredPPO
 from factorax.problems.registry import find_problem
 from factorax.runs.folder import read_config
 

@@ -13,7 +13,7 @@ from runs import hostile
 from small_settings import SMALL
 
 from factorax import runs
-from factorax.learning import Config
+from factorax.ppo import Config
 
 OPTIONS = {"seconds": 20, "speed": 10, "sampled": False, "seed": 0}
 

@@ -7,8 +7,8 @@ import pytest
 from factorax_paper.experiments.traffic_3x3 import GLOBAL, JOINT, LOCAL, METHODS
 from factorax_traffic.families import in_sumo
 
-from factorax.learning import FactoredPPO, find_network
-from factorax.learning.presets import settings_with
+from factorax.ppo import FactoredPPO, find_network
+from factorax.ppo.presets import settings_with
 from factorax.problems.registry import find_problem
 
 pytestmark = pytest.mark.sumo

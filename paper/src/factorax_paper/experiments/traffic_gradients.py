@@ -18,7 +18,7 @@ import numpy as np
 from factorax_traffic import lanes
 from matplotlib.figure import Figure
 
-from factorax.learning import Config, Learner
+from factorax.ppo import Config, Learner
 
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment

@@ -19,8 +19,8 @@ from factorax_traffic.city.controllers import play_in
 from factorax_traffic.city.resco import maker
 
 from factorax._files import MIB, read_json, write_whole
-from factorax.learning import FactoredPPO
-from factorax.learning.presets import read_preset
+from factorax.ppo import FactoredPPO
+from factorax.ppo.presets import read_preset
 
 FIRST_SEED = 900_001
 """First evaluation seed. Seeds of training episodes are drawn at random below 2³¹, so the probability that an

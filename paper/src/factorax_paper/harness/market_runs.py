@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 from factorax._files import write_whole
-from factorax.learning import FactoredPPO, Program, find_network
-from factorax.learning.presets import settings_with
+from factorax.ppo import FactoredPPO, Program, find_network
+from factorax.ppo.presets import settings_with
 from factorax.problems import find_problem
 
 from ..market import Market, value_of_quotes

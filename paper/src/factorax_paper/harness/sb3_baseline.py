@@ -22,7 +22,7 @@ from factorax.spaces import ActionSpace
 
 @dataclass(frozen=True)
 class SB3Settings:
-    """The settings of `factorax.learning.Config` that Stable-Baselines3 also has."""
+    """The settings of `factorax.ppo.Config` that Stable-Baselines3 also has."""
 
     problem: tyro.conf.Positional[str]
     out: Path
@@ -55,7 +55,7 @@ class Scaled(gym.Wrapper):
 
 
 def ppo(environments: Any, settings: Any, seed: int) -> Any:
-    """Return Stable-Baselines3's PPO with these settings, an `SB3Settings` or a `factorax.learning.Config`."""
+    """Return Stable-Baselines3's PPO with these settings, an `SB3Settings` or a `factorax.ppo.Config`."""
     import torch  # pyright: ignore[reportMissingImports]
     from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
 

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from factorax._files import write_whole
-from factorax.learning import Config, FactoredPPO, Learner, Program, TrainState, find_network
-from factorax.learning.methods import network_for, settings_for
+from factorax.ppo import Config, FactoredPPO, Learner, Program, TrainState, find_network
+from factorax.ppo.methods import network_for, settings_for
 from factorax.problems import find_problem
 from factorax.spec import is_jax
 

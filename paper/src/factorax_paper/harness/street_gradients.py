@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from factorax._credit import credit
-from factorax.learning import Learner, TrainState
-from factorax.learning.advantages import gae
+from factorax.ppo import Learner, TrainState
+from factorax.ppo.advantages import gae
 from factorax.rollouts.in_jax import JaxEnvironments
 from factorax.structure import InfluenceNetwork
 

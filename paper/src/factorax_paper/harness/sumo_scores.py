@@ -14,7 +14,7 @@ import numpy as np
 from factorax_traffic.controller_scores import controller_returns
 from factorax_traffic.families import in_sumo
 
-from factorax.learning import FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.problems.registry import find_problem
 from factorax.runs.folder import read_config
 

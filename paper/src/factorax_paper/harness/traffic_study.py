@@ -19,7 +19,7 @@ from factorax_traffic.episode import play
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from factorax.learning.presets import read_preset
+from factorax.ppo.presets import read_preset
 from factorax.runs.statistics import Interval, iqm
 
 from . import plots, sumo_scores, trainings

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
 
-from factorax.learning.named_networks import folder_name
+from factorax.ppo.named_networks import folder_name
 from factorax.runs.compare import Group
 from factorax.runs.folder import read_metrics
 from factorax.runs.statistics import Interval, iqm, probability_of_improvement

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...learning.named_networks import find_network
+from ...ppo.named_networks import find_network
 from ...problems.registry import find_problem
 from ..parallel_view import ParallelView
 from ..views import FactorViews, Observe, to_gymnasium

@@ -114,7 +114,7 @@ def target_advantages(
 
     δ_t = ψ_t + γ (1 − terminated_t) v(s_{t+1}) − v(s_t),  A_t = δ_t + γλ (1 − ended_t) A_{t+1}.
 
-    As `factorax.learning.advantages.gae`, but for concatenated episodes, each with an additional row for the value of
+    As `factorax.ppo.advantages.gae`, but for concatenated episodes, each with an additional row for the value of
     its last observation, which has advantage 0. Uses NumPy, since the lengths differ between batches.
 
     - `psi`, `values`: ``(N, m)``.

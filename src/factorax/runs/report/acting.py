@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...learning.factored_ppo import FactoredPPO
 from ...observations import ObservationSpace
 from ...plugins import family_of, imported
+from ...ppo.model import FactoredPPO
 from ...rollouts.factory import environments_for
 from ...spec import Spec, opened
 from .curves import numbers

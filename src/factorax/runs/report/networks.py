@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...discovery.result import Discovery
-from ...learning import checkpoints
-from ...learning.adaptive import AdaptiveNetwork
-from ...learning.missing_edges import MissingEdges, last_look, missing, p_values
-from ...learning.named_networks import find_network
-from ...learning.stored import check_trusted, network_of_run
 from ...plugins import family_of, imported
+from ...ppo import checkpoints
+from ...ppo.adaptive import AdaptiveNetwork
+from ...ppo.missing_edges import MissingEdges, last_look, missing, p_values
+from ...ppo.model_files import check_trusted, network_of_run
+from ...ppo.named_networks import find_network
 from ...problems.registry import find_problem
 from ...spec import Spec, declared_network, opened
 from ...structure import InfluenceNetwork

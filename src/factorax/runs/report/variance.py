@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...learning.factored_ppo import FactoredPPO
+from ...ppo.model import FactoredPPO
 from ...spec import Spec
 from .curves import QUARTILES, SNR, numbers
 from .sources import RunSource

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from factorax._checks import did_you_mean
-from factorax.learning.factored_ppo import FactoredPPO
+from factorax.ppo.model import FactoredPPO
 from factorax.problems.registry import find_problem
 from factorax.runs.folder import read_config
 

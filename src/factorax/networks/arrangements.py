@@ -1,0 +1,221 @@
+"""Arrangements of networks over components: one for all of them, one applied to each, or one per component.
+
+All networks of policies and critics take rows of observations ``(..., d)`` and local observations ``(..., c, l)`` (None
+if all components observe everything), and return ``(..., c, width)``. `features` is the input of the last layer.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..observations import ObservationSpace
+from .mlp import MLP, LayerSettings
+
+
+class Encoded(eqx.Module):
+    """Observations as vectors with one-hot choices, without learned parameters."""
+
+    space: ObservationSpace = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """Size of a vector."""
+        return self.space.encoded_size
+
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        """Map rows ``(..., d)`` to vectors ``(..., e)``."""
+        return self.space.encoded(obs, jnp)
+
+    def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
+        """Return the observations of all components as vectors, ``(..., c, l)``: local ones, or the full
+        observation."""
+        return local if local is not None else spread_out(self(obs), components)
+
+    def seen_size(self, local: int | None) -> int:
+        """Return the input size of a component, given the size of its local observation (None if there is none)."""
+        return self.size if local is None else local
+
+
+class SeenByFactors(eqx.Module):
+    """Observations as vectors for a network that is applied to factors of several components."""
+
+    encoder: Encoded
+    index: Any = eqx.field(static=True)
+    """`Spec.seen_by_factor` as tuples: the components whose local observations form that of each factor."""
+
+    def seen(self, obs: jax.Array, local: jax.Array | None, factors: int) -> jax.Array:
+        """Return the observation of each factor, ``(..., n, g l)``: the local ones of its components, or everything."""
+        if local is None:
+            return spread_out(self.encoder(obs), factors)
+        rows = jnp.take(local, jnp.array(self.index), axis=-2, mode="fill", fill_value=0.0)
+        return rows.reshape(*rows.shape[:-2], -1)
+
+    def seen_size(self, local: int | None) -> int:
+        """Return the input size of a factor, given the size of a local observation (None if there is none)."""
+        return self.encoder.size if local is None else local * len(self.index[0])
+
+
+def spread_out(x: jax.Array, components: int) -> jax.Array:
+    """Return the same vector for each component, ``(..., e)`` → ``(..., c, e)``."""
+    return jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], components, x.shape[-1]))
+
+
+class Joint(eqx.Module):
+    """One network from the full observation to the parameters of all components."""
+
+    net: MLP
+    encoder: Any
+    shape: tuple[int, int] = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, encoder: Any, shape: tuple[int, int], gain: float, settings: LayerSettings):
+        self.net = MLP(key, (encoder.size, *settings.hidden, shape[0] * shape[1]), gain, settings)
+        self.encoder, self.shape = encoder, shape
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Map ``(..., d)`` to ``(..., c, width)``."""
+        out = self.net(self.encoder(obs))
+        return out.reshape(*out.shape[:-1], *self.shape)
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Return the input of the last layer, the same for all components, ``(..., 1, h)``."""
+        return self.net.features(self.encoder(obs))[..., None, :]
+
+    @property
+    def layers(self) -> MLP:
+        """Its layers."""
+        return self.net
+
+
+class Shared(eqx.Module):
+    """One network applied to the observation of each component, with an embedding of the component."""
+
+    net: MLP
+    identity: jax.Array
+    encoder: Any
+
+    def __init__(
+        self,
+        key: jax.Array,
+        encoder: Any,
+        inputs: int,
+        shape: tuple[int, int],
+        gain: float,
+        settings: LayerSettings,
+        identity: int,
+    ):
+        first, second = jax.random.split(key)
+        self.net = MLP(first, (inputs + identity, *settings.hidden, shape[1]), gain, settings)
+        self.identity = embedding(second, shape[0], identity)
+        self.encoder = encoder
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
+        return self.net(self._inputs(obs, local))
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Return the input of the last layer for each component, ``(..., c, h)``."""
+        return self.net.features(self._inputs(obs, local))
+
+    def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
+        return with_identity(self.encoder.seen(obs, local, len(self.identity)), self.identity)
+
+    def of_components(self, seen: jax.Array, components: jax.Array) -> jax.Array:
+        """Map the observations of single components, ``(..., l)``, and their indices, ``(...)``, to ``(...,
+        width)``."""
+        return self.net(with_identity(seen, self.identity[components]) if self.identity.shape[1] else seen)
+
+    @property
+    def layers(self) -> MLP:
+        """Its layers."""
+        return self.net
+
+    def averaged(self, components: int) -> "Shared":
+        """Return the network for another number of components, each with the mean embedding."""
+        mean = jnp.broadcast_to(self.identity.mean(axis=0), (components, self.identity.shape[1]))
+        return eqx.tree_at(lambda shared: shared.identity, self, mean)
+
+
+def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
+    """Return initial embeddings of components, ``(c, size)``."""
+    return 0.1 * jax.random.normal(key, (components, size))
+
+
+def with_identity(seen: jax.Array, identity: jax.Array) -> jax.Array:
+    """Return observations with the embeddings of their components appended, ``(..., c, l + k)``."""
+    identity = jnp.broadcast_to(identity, (*seen.shape[:-1], identity.shape[-1]))
+    return jnp.concatenate([seen, identity], axis=-1)
+
+
+class Choices(Shared):
+    """A network from a component's observation of one of its choices to the logit of that choice,
+
+        π_i(k) ∝ exp f(o_ik, e_ik),
+
+    with the same f for all components i and choices k. The local observation of a component consists of equal parts,
+    one per choice of the component with the most choices; parts of missing choices are ignored. The policy can
+    therefore be moved to components with other numbers of choices, as in FRAP (Zheng et al., 2019).
+    """
+
+    def __init__(
+        self,
+        key: jax.Array,
+        encoder: Any,
+        inputs: int,
+        shape: tuple[int, int],
+        gain: float,
+        settings: LayerSettings,
+        identity: int,
+    ):
+        components, choices = shape
+        if inputs % choices:
+            raise ValueError(
+                f"architecture: got 'choices' with local observations of {inputs} numbers, want a multiple of "
+                f"{choices}: equal parts, one per choice of the component with the most choices"
+            )
+        super().__init__(key, encoder, inputs // choices, (components * choices, 1), gain, settings, identity)
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Map local observations ``(..., c, choices · f)`` to logits ``(..., c, choices)``."""
+        return super().__call__(obs, local).reshape(*local.shape[:-1], -1)
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Return the input of the last layer for every component, ``(..., c, choices · h)``."""
+        return super().features(obs, local).reshape(*local.shape[:-1], -1)
+
+    def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
+        size = self.net.kernels[0].shape[0] - self.identity.shape[1]
+        return with_identity(local.reshape(*local.shape[:-2], -1, size), self.identity)
+
+
+class Independent(eqx.Module):
+    """A separate network per component."""
+
+    nets: MLP
+    encoder: Any
+    components: int = eqx.field(static=True)
+
+    def __init__(
+        self, key: jax.Array, encoder: Any, inputs: int, shape: tuple[int, int], gain: float, settings: LayerSettings
+    ):
+        keys = jax.random.split(key, shape[0])
+        self.nets = eqx.filter_vmap(lambda k: MLP(k, (inputs, *settings.hidden, shape[1]), gain, settings))(keys)
+        self.encoder, self.components = encoder, shape[0]
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
+        return self._each(lambda net, x: net(x), obs, local)
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Return the input of the last layer for each component, ``(..., c, h)``."""
+        return self._each(lambda net, x: net.features(x), obs, local)
+
+    def _each(self, apply: Any, obs: jax.Array, local: Any) -> jax.Array:
+        mapped: Any = eqx.filter_vmap(apply, in_axes=(eqx.if_array(0), -2), out_axes=-2)
+        return mapped(self.nets, self.encoder.seen(obs, local, self.components))
+
+    @property
+    def layers(self) -> MLP:
+        """Its layers, with an axis of components in front."""
+        return self.nets

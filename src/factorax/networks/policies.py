@@ -1,0 +1,176 @@
+"""The learned parts: a policy from observations to action distributions, and a critic of values of targets."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._arrays import zeros
+from ..distributions import Spread
+from ..spaces import ActionMask
+from .arrangements import Shared
+from .custom import Custom
+from .mlp import LayerSettings
+from .numpy_policy import PolicyArrays
+
+
+class Policy(eqx.Module):
+    """A network for the parameters of a product distribution, and the state-independent spread of its Gaussians."""
+
+    net: Any
+    spread: Spread
+    mask: ActionMask | None = eqx.field(static=True, default=None)
+    learns_spread: bool = eqx.field(static=True, default=True)
+    """Whether the spread is trained; otherwise it is constant, and the network outputs deviations from it."""
+
+    def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, Spread]:
+        """Return parameters ``(..., c, width)`` and the spread."""
+        return self.masked(self.net(obs, local), obs), self.usable_spread
+
+    @property
+    def usable_spread(self) -> Spread:
+        """The spread, with gradients stopped if it is not trained."""
+        return self.spread if self.learns_spread else jax.lax.stop_gradient(self.spread)
+
+    def masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
+        """Return parameters under which actions that the observation excludes have probability zero."""
+        return parameters if self.mask is None else self.mask.applied(parameters, obs, jnp)
+
+    @property
+    def memory(self) -> int:
+        """Size of the memory; 0 unless the policy is recurrent."""
+        return getattr(self.net, "memory", 0)
+
+    def step(self, obs: jax.Array, local: Any, memory: Any) -> tuple[tuple[jax.Array, Spread], Any]:
+        """Return the output and the new memory, given the memory ``(..., h)`` (None if there is none)."""
+        if not self.memory:
+            return self(obs, local), memory
+        parameters, memory = self.net.step(obs, local, memory)
+        return (self.masked(parameters, obs), self.usable_spread), memory
+
+    def at(self, obs: jax.Array, local: Any, memory: Any) -> tuple[jax.Array, Spread]:
+        """Return the output, given the memory ``(..., h)`` (None if there is none)."""
+        return self.step(obs, local, memory)[0]
+
+    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, Spread]:
+        """Return the output of a recurrent policy for sequences ``(L, S, ...)``, given the memory before them ``(S,
+        h)``.
+
+        `starts` marks the steps at which new episodes start, ``(L, S)``.
+        """
+        return self.masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
+
+    def unroll_with_features(
+        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Return the parameters of sequences ``(L, S, c, width)`` and the input of the last layer ``(L, S, c or 1,
+        h)``."""
+        parameters, features = self.net.unroll_with_features(obs, local, memory, starts)
+        return self.masked(parameters, obs), features
+
+    def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
+        """Return the input of the last layer, ``(..., c or 1, h)``."""
+        return self.net.features(obs, local, memory) if self.memory else self.net.features(obs, local)
+
+    def fitted_to(self, other: "Policy", components: int) -> "Policy":
+        """Return this policy for the number of components of another one.
+
+        A shared network gets the mean embedding and the mean spread; any other network is unchanged.
+        """
+        if not isinstance(self.net, Shared) or self.net.identity.shape == other.net.identity.shape:
+            return self
+        spread = jax.tree.map(lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape), self.spread,
+                              other.spread)  # fmt: skip
+        return Policy(self.net.averaged(len(other.net.identity)), spread, other.mask, self.learns_spread)
+
+    def to_numpy(self, mean: Any = None, scale: Any = None) -> PolicyArrays:
+        """Return the policy as NumPy arrays for workers, with the mean and scale of normalised observations, if any."""
+        log_std, colour = self.spread_in_numpy()
+        return PolicyArrays(
+            kernels=tuple(np.asarray(kernel) for kernel in self.net.layers.kernels),
+            biases=tuple(np.asarray(bias) for bias in self.net.layers.biases),
+            identity=np.asarray(self.net.identity) if isinstance(self.net, Shared) else None,
+            log_std=log_std,
+            colour=colour,
+            centre=None if mean is None else np.asarray(mean),
+            scale=None if scale is None else np.asarray(scale),
+        )
+
+    def spread_in_numpy(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return log σ of Gaussian components, ``(c,)``, and (I − W)⁻¹ of each factor with a covariance, ``(f, g,
+        g)``."""
+        spread = jax.tree.map(np.asarray, self.spread)
+        whiten = np.eye(spread.mixing.shape[-1], dtype=np.float32) - np.tril(spread.mixing, -1)
+        return spread.log_std, np.linalg.inv(whiten) if whiten.size else whiten
+
+
+class TrunkHead(eqx.Module):
+    """Values as a linear function of the policy's features, which the value loss then also trains.
+
+    If each component has its own features, the value of a target uses their mean over components, and the value of a
+    factor those of its component.
+    """
+
+    kernel: jax.Array
+    bias: jax.Array
+    per_component: bool = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, features: Any, values: int, *, per_component: bool, settings: LayerSettings):
+        """Create the layer; `features` is anything with the shape of the policy's features, ``(..., c or 1, h)``."""
+        self.per_component = per_component and features.shape[-2] == values
+        size = 1 if self.per_component else values
+        self.kernel = settings.kernel(key, (features.shape[-1], size), 1.0)
+        self.bias = zeros(values)
+
+    def __call__(self, features: jax.Array) -> jax.Array:
+        """Map features ``(..., c or 1, h)`` to values ``(..., v)``."""
+        if self.per_component:
+            return (features @ self.kernel)[..., 0] + self.bias
+        return features.mean(axis=-2) @ self.kernel + self.bias
+
+
+class Critic(eqx.Module):
+    """The value of each target, or of each factor's credit."""
+
+    net: Any
+
+    def __call__(self, obs: jax.Array, local: Any, policy: Any = None) -> jax.Array:
+        """Return values ``(..., m)``; a critic that shares the trunk of a policy needs that policy."""
+        if isinstance(self.net, TrunkHead):
+            return self.net(policy.features(obs, local))
+        return self._values(self.net(obs, local))
+
+    def step(self, obs: jax.Array, local: Any, memory: Any, policy: Any = None) -> tuple[jax.Array, Any]:
+        """Return the values of a recurrent critic and its new memory, which is that of the policy if they share a
+        trunk."""
+        if isinstance(self.net, TrunkHead):
+            return self.net(policy.features(obs, local, memory)), policy.step(obs, local, memory)[1]
+        values, memory = self.net.step(obs, local, memory)
+        return self._values(values), memory
+
+    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return values for sequences ``(L, S, ...)`` and the memory after each step, for a critic with its own
+        memory."""
+        values, after = self.net.unroll(obs, local, memory, starts)
+        return self._values(values), after
+
+    @property
+    def own_memory(self) -> int:
+        """Size of its own memory; 0 if it has none, or uses that of the policy."""
+        return getattr(self.net, "memory", 0)
+
+    def remembers(self, policy: Policy) -> bool:
+        """Return whether it has a memory, or shares that of the policy."""
+        return bool(policy.memory if isinstance(self.net, TrunkHead) else self.own_memory)
+
+    def _values(self, out: jax.Array) -> jax.Array:
+        return out if isinstance(self.net, Custom) else out[..., 0]
+
+
+class Agent(eqx.Module):
+    """The learned parts: a policy, and a critic or None."""
+
+    policy: Policy
+    critic: Critic | None

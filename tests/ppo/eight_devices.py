@@ -1,0 +1,63 @@
+"""Run with eight devices: training on one of them and on all, alone and with seeds side by side."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from factorax.ppo import Config, FactoredPPO
+from factorax.problems import contextual_bandit, queues
+from factorax.runs.seeds import train_seeds
+
+SETTINGS = {"n_envs": 16, "n_steps": 10, "batch_size": 40, "n_epochs": 2, "hidden": (8,), "learning_rate": 1e-3}
+NORMALISED = {"normalize_obs": True, "normalize_reward": True}
+
+
+def leaves(model):
+    """Everything that changes in training, as one vector each."""
+    arrays = jax.tree.leaves(eqx.filter(model.state._replace(key=None), eqx.is_inexact_array))
+    return [np.asarray(x, float).ravel() for x in arrays if x.size]
+
+
+def difference(one, other):
+    """The largest there is, over the largest number of its array."""
+    return max(abs(a - b).max() / max(abs(a).max(), 1e-3) for a, b in zip(leaves(one), leaves(other), strict=True))
+
+
+def trained(problem, **settings):
+    return FactoredPPO(problem, **{**SETTINGS, **settings}).learn(3 * 160, progress_bar=False)
+
+
+def main():
+    assert len(jax.devices()) == 8
+    comparison = {}
+    grid = queues(2, 2, horizon=20)
+    for name, problem, settings in [
+        ("normalised", contextual_bandit(4), NORMALISED),
+        ("shared", grid, {"policy": "shared", "critic": "factor"}),
+    ]:
+        one, all_of_them = (trained(problem, devices=n, **settings) for n in (1, 8))
+        comparison[name] = difference(one, all_of_them)
+    program = all_of_them.program._compiled_update(all_of_them.state, None).compiled.as_text()
+    states, obs, *_ = all_of_them.state.environments
+    comparison["reduces"] = program.count("all-reduce")
+    comparison["shares"] = [len(x.sharding.device_set) for x in (*jax.tree.leaves(states), obs)]
+    comparison["pieces"] = [list(obs.shape), list(obs.addressable_shards[0].data.shape)]
+    with tempfile.TemporaryDirectory() as folder:
+        outs = [Path(folder) / f"{i}" for i in range(2)]
+        config = Config(**SETTINGS, **NORMALISED, total_timesteps=3 * 160, devices=8)
+        both = train_seeds("contextual-bandit:4", config, outs, progress_bar=False)
+        comparison["seeds"] = difference(trained(contextual_bandit(4), devices=1, seed=1, **NORMALISED), both[1])
+        comparison["another seed"] = difference(*both)
+        loaded = FactoredPPO.load(outs[1] / "checkpoints" / "last.safetensors", contextual_bandit(4))
+        comparison["loaded"] = difference(both[1], loaded)
+        loaded.learn(160, reset_num_timesteps=False, progress_bar=False)
+    json.dump(comparison, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

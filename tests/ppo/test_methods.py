@@ -1,0 +1,298 @@
+"""Every method on a problem whose trajectories can be enumerated: the expected update is the formula, to 1e-6."""
+
+import dataclasses
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_settings import SMALL
+
+import factorax as fx
+from factorax.networks.architectures import make_agent
+from factorax.ppo import Config, FactoredPPO, Learner, Program, find_network
+from factorax.ppo.adaptive import AdaptiveNetwork
+from factorax.ppo.counterfactual import CounterfactualUpdate
+from factorax.ppo.methods import METHODS, find_method, network_for, settings_for
+from factorax.problems import chain, queues
+from ppo.helping import random_network
+from ppo.two_bits import LAM, REWARDS, SETTINGS, H, flat, trajectories, two_bits
+
+OWN = {"difference, default": ("difference-rewards", {"default_action": (1, 0)})}
+OWN |= {"difference, every": ("difference-rewards", {"difference_at": "every"})}
+CASES = {name: (name, {}) for name in METHODS} | OWN
+
+
+@cache
+def learner(case, n_envs=2, **changed):
+    method, settings = CASES[case]
+    sizes = {"n_envs": n_envs, "batch_size": n_envs * H, "policy": METHODS[method].settings["policy"]}
+    config = Config(**settings_for("none", method, SETTINGS | settings | changed | sizes))
+    problem, network = two_bits(), network_for("none", method)
+    return Learner.of(problem, network and find_network(problem, network), config)
+
+
+def double(tree):
+    return jax.tree.map(lambda x: np.asarray(x, np.float64) if eqx.is_inexact_array(x) else x, tree)
+
+
+@cache
+def agent_of(case):
+    """An agent in double precision, whose policy is not uniform, and whose critic knows nothing."""
+    this, key, rng = learner(case), jax.random.key(0), np.random.default_rng(9)
+    agent = random_network(lambda: make_agent(this.spec, this.config, this.own, key, key))
+    noise = lambda x: jax.device_put(x + 0.7 * rng.normal(size=x.shape)) if eqx.is_inexact_array(x) else x  # noqa: E731
+    return jax.tree.map(noise, double(agent))
+
+
+@cache
+def batch_of(case):
+    """All trajectories, in double precision."""
+    batch = double(trajectories())
+    return batch._replace(next_action=batch.action)  # all end by termination: nobody looks there
+
+
+def log_probs(policy, batch):
+    return learner("ppo").rule.log_prob(policy(batch.obs, batch.local), batch.action)
+
+
+def share_of(policy, batch):
+    """The probability of every trajectory."""
+    return jnp.exp(log_probs(policy, batch).sum(axis=(0, 2)))
+
+
+def expected_update(case, agent=None):
+    """The gradient of the loss, averaged over all trajectories by their probability, times the steps of one."""
+    rule, batch = learner(case).rule, batch_of(case)
+    agent = agent_of(case) if agent is None else agent
+
+    @eqx.filter_jit
+    def mean(agent):
+        samples = rule.samples(agent, batch)
+        share = jnp.tile(share_of(agent.policy, batch) * 64, H)
+        samples = samples._replace(credit=samples.credit * share[:, None])
+        return eqx.filter_grad(lambda a: rule.loss(a, samples, agent.policy.spread, 0.0)[0])(agent).policy
+
+    return -H * flat(mean(agent))
+
+
+def gradient_of(policy, credit):
+    """E Σ_t Σᵢ zᵢ Cᵢ for credits ``[H, 64, n]``."""
+    return flat(_weighted_score(policy, batch_of("ppo"), credit))
+
+
+@eqx.filter_jit
+@eqx.filter_grad
+def _weighted_score(policy, batch, credit):
+    share = jax.lax.stop_gradient(share_of(policy, batch))
+    return (log_probs(policy, batch) * share[:, None] * credit).sum()
+
+
+def exact(policy):
+    """∇J, by differentiating the sum over trajectories."""
+    return flat(_objective_gradient(policy, batch_of("ppo")))
+
+
+@eqx.filter_jit
+@eqx.filter_grad
+def _objective_gradient(policy, batch):
+    return share_of(policy, batch) @ (batch.psi @ LAM).sum(axis=0)
+
+
+def to_go(x):
+    return np.cumsum(np.asarray(x)[::-1], axis=0)[::-1]
+
+
+@pytest.fixture(autouse=True)
+def _double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _trajectories_of_this_precision():
+    """Other files keep those of single precision."""
+    trajectories.cache_clear()
+    yield
+    trajectories.cache_clear()
+
+
+def close(a, b):
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
+    assert np.abs(b).max() > 0.05
+
+
+UNBIASED = ["ppo", "mappo", "factored", "adaptive", "difference-rewards", "difference, default"]
+UNBIASED += [pytest.param("complete", marks=pytest.mark.slow)]  # also in test_learner_exact.py
+
+
+@pytest.mark.parametrize("case", UNBIASED)
+def test_the_expected_update_is_the_gradient_of_the_objective(case):
+    """For difference rewards with any model of the reward: what is subtracted does not depend on the own action."""
+    close(expected_update(case), exact(agent_of(case).policy))
+
+
+def test_independent_learners_follow_their_own_targets():
+    agent, batch = agent_of("ippo"), batch_of("ippo")
+    want = gradient_of(agent.policy, to_go(batch.psi * LAM))
+    close(expected_update("ippo"), want)
+    assert np.abs(want - exact(agent.policy)).max() > 0.01  # bit 0 turns bit 1, which its owner does not count
+
+
+def one_by_one(case, agent, batch):
+    """What every factor might have done instead, from the value of each of its actions: Σ_b πᵢ(b|s) Vᵢ(s, (b, a₋ᵢ))."""
+    rule, columns = learner(case).rule, []
+    for i in range(2):
+        column = 0.0
+        for b in range(2):
+            action = jnp.asarray(batch.action).at[..., i].set(b)
+            own = jnp.exp(log_probs(agent.policy, batch._replace(action=action)))[..., i]
+            column = column + own * rule.values_of(agent, batch.obs, batch.local, action)[..., i]
+        columns.append(column)
+    return jnp.stack(columns, axis=-1)
+
+
+def test_coma_is_the_formula_for_any_critic():
+    agent, batch = agent_of("coma"), batch_of("coma")
+
+    @eqx.filter_jit
+    def credit(agent):
+        value = learner("coma").rule.values_of(agent, batch.obs, batch.local, batch.action)
+        return value - one_by_one("coma", agent, batch)
+
+    close(expected_update("coma"), gradient_of(agent.policy, credit(agent)))
+
+
+class ExactValues(eqx.Module):
+    """Values of all states and joint actions from a table ``(time, 2, 2, 2, 2)``, in the place of a network."""
+
+    table: jax.Array
+
+    def __call__(self, obs, local, actions, own=None, probabilities=None):
+        x, y, time = (obs[..., i].astype(int) for i in range(3))
+        of_state = self.table[time, x, y]
+        first = jnp.einsum("...ab,...b->...a", of_state, actions[..., 1, :])
+        second = jnp.einsum("...ab,...a->...b", of_state, actions[..., 0, :])
+        return jnp.stack([first, second], axis=-2)
+
+
+def tables(policy):
+    """Rewards and action values of every state and joint action, by dynamic programming."""
+    rewards, values = np.zeros((H, 2, 2, 2, 2)), np.zeros((H + 1, 2, 2, 2, 2))
+    worth, table, chances = np.zeros((2, 2)), np.asarray(REWARDS), np.asarray(_chances(policy))
+    for time in reversed(range(H)):
+        now = np.zeros((2, 2))
+        for x, y in np.ndindex(2, 2):
+            one = chances[:, x, y, time]
+            for a, b in np.ndindex(2, 2):
+                reward = LAM @ np.array([table[0, x, a, 0], table[1, y, b, 0]])
+                rewards[time, x, y, a, b] = reward
+                values[time, x, y, a, b] = reward + worth[a, (y + b + x) % 2]
+                now[x, y] += one[a, 0] * one[b, 1] * values[time, x, y, a, b]
+        worth = now
+    return rewards, values
+
+
+@eqx.filter_jit
+def _chances(policy):
+    """The probability of each action of both factors in every state, ``(2, x, y, time, factors)``."""
+    obs = jnp.moveaxis(jnp.indices((2, 2, H), float), 0, -1)
+    outputs = policy(obs, learner("ppo").spec.local(obs))
+    return jnp.exp(jnp.stack([learner("ppo").rule.log_prob(outputs, jnp.full((2, 2, H, 2), b)) for b in (0.0, 1.0)]))
+
+
+def with_exact(agent, table):
+    return eqx.tree_at(lambda a: a.critic.net, agent, ExactValues(jnp.asarray(table)))
+
+
+def test_coma_with_exact_values_is_the_gradient_of_the_objective():
+    agent = agent_of("coma")
+    agent = with_exact(agent, tables(agent.policy)[1])
+    close(expected_update("coma", agent), exact(agent.policy))
+
+
+def test_exact_values_are_where_a_critic_of_actions_comes_to_rest():
+    agent, batch = agent_of("coma"), batch_of("coma")
+    agent, rule = with_exact(agent, tables(agent.policy)[1]), learner("coma").rule
+    hyper = rule.config.hyper._replace(gae_lambda=0.5)
+
+    @eqx.filter_jit
+    def weighted_errors(agent):
+        estimates = rule.estimates(agent, batch, rule.network.static, hyper)
+        return (estimates.returns - estimates.value) * share_of(agent.policy, batch)[:, None]
+
+    errors = np.asarray(weighted_errors(agent))
+    np.testing.assert_allclose(errors.sum(axis=1), 0, atol=1e-6)
+    assert np.abs(errors).max() > 1e-3
+
+
+def test_difference_rewards_as_published_keep_immediate_rewards_only():
+    agent, batch = agent_of("difference, every"), batch_of("difference, every")
+    agent = with_exact(agent, tables(agent.policy)[0])
+    immediate = gradient_of(agent.policy, np.broadcast_to((batch.psi @ LAM)[..., None], (H, 64, 2)))
+    close(expected_update("difference, every", agent), immediate)
+    assert np.abs(immediate - exact(agent.policy)).max() > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["mappo", "ippo", "coma", "difference-rewards"])
+def test_the_update_of_a_learner_uses_this_credit(case):
+    this = learner(case, n_envs=8)
+    with jax.enable_x64(False):
+        state = this.init(3)
+        _, metrics = Program(this).update(state)
+
+        @eqx.filter_jit
+        def first_gradient(state):
+            _, key, transitions = this.collector.collect(this.behaviour(state), state.environments, state.key)
+            batch, _, _ = this.training_batch(state._replace(key=key), transitions)
+            agent = state.agent
+            if isinstance(this.rule, CounterfactualUpdate):  # whose critic learns first
+                for_critic = jax.random.split(jax.random.split(key)[1])[1]
+                agent, _ = this.rule.with_critic_of(
+                    batch, agent, state.optimiser, key=for_critic, k=None, hyper=state.hyper
+                )
+            samples = this.rule.samples(agent, batch)
+            return eqx.filter_grad(lambda a: this.rule.loss(a, samples, a.policy.spread, 0.0)[0])(agent)
+
+        gradient = first_gradient(state)
+    np.testing.assert_allclose(metrics["train/grad_norm"], np.linalg.norm(flat(gradient)), rtol=1e-4)
+    assert isinstance(this.rule, CounterfactualUpdate) == (case not in ("ippo", "mappo"))
+
+
+def test_methods_are_what_their_names_say():
+    assert learner("ppo").rule.network.static.shape == (1, 2)
+    assert learner("ippo").spec.network == fx.InfluenceNetwork.identity(2)
+    assert isinstance(learner("adaptive").spec.network, AdaptiveNetwork)
+    assert jax.eval_shape(lambda obs: agent_of("mappo").critic(obs, None), np.zeros(3)).shape == (1,)
+
+
+@pytest.mark.slow
+def test_a_setting_by_name_replaces_that_of_the_method():
+    with jax.enable_x64(False):
+        model = FactoredPPO(queues(2, 2), method="mappo", critic="target", **SMALL)
+        assert (model.config.critic, model.config.policy) == ("target", "shared")
+        assert model.network.density == 1
+        assert FactoredPPO("queues:2x2", "own", method="coma", preset="queues").network == queues(2, 2).network
+
+
+def test_a_method_replaces_settings_of_a_preset_and_keeps_the_others():
+    settings = settings_for("queues", "ippo", {"n_envs": 4})
+    assert settings | {"policy": "independent", "n_envs": 4, "learning_rate": 3e-3} == settings
+    assert network_for("queues", "factored") in (None, "own")
+    assert network_for("queues", "mappo") == "complete"
+
+
+def test_the_network_of_independent_learners():
+    assert find_network(chain(3), "individual") == fx.InfluenceNetwork.identity(3)
+    assert find_network(queues(2, 2), "individual").actions == queues(2, 2).network.actions
+    tall = dataclasses.replace(chain(3), network=fx.InfluenceNetwork.complete(3, 1), weights=np.ones(1))
+    assert find_network(tall, "individual") is None  # one target for all: that of the problem
+
+
+@pytest.mark.parametrize("name", ["mapo", "", None, 3])
+def test_unknown_methods_are_refused(name):
+    with pytest.raises(ValueError, match=r"method: got .*, want none, ppo, .* or adaptive"):
+        find_method(name)
