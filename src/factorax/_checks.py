@@ -7,7 +7,6 @@ check what types cannot express: arrays, paths, functions and lists. No check re
 by JAX.
 """
 
-import difflib
 import math
 import numbers
 import os
@@ -19,6 +18,8 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
+
+from ._text import nearest, shown
 
 _LARGEST = 1e300  # JSON can contain numbers that a float cannot hold
 
@@ -62,27 +63,6 @@ NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 1)]
 
 
-def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known word most similar to `word`, ignoring case, or None if none is similar.
-
-    >>> nearest("leraning_rate", ["learning_rate", "gamma"])
-    'learning_rate'
-    """
-    by_lower = {each.lower(): each for each in known}
-    match = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[match[0]] if match else None
-
-
-def did_you_mean(word: object, known: Iterable[str], *, quoted: bool = False) -> str:
-    """Return the nearest known word as the end of a message, or an empty string if none is similar.
-
-    >>> did_you_mean("chian", ["chain", "queues"])
-    '; did you mean chain?'
-    """
-    close = nearest(word, known)
-    return "" if close is None else f"; did you mean {repr(close) if quoted else close}?"
-
-
 def checked(name: str, value: Any, kind: Any, synonyms: Mapping[str, str] | None = None) -> Any:
     """Return a value converted to the type `kind`; raise ValueError if it is not allowed.
 
@@ -107,12 +87,6 @@ def check_each(kinds: Mapping[str, Any], /, **values: Any) -> None:
     """Check several arguments, each against the type that `kinds` has under its name."""
     for name, value in values.items():
         checked(name, value, kinds[name])
-
-
-def shown(value: Any) -> str:
-    """Return a value for use in a message, on one line and abbreviated."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def described(kind: Any) -> str:

@@ -20,7 +20,8 @@ from array_api_compat import (
     is_torch_array,
 )
 
-from ._checks import real_array, shown
+from ._checks import real_array
+from ._text import shown
 from .structure import forms
 from .structure.base_network import BaseNetwork, KArray
 from .structure.network import HINT, InfluenceNetwork, network_of

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from .._checks import Count, Seed, Share, check_each, checked, listed, real_array, shown
+from .._checks import Count, Seed, Share, check_each, checked, listed, real_array
+from .._text import counted, shown, some
 from ..problems.bandits import Bandit
 from ..rollouts.factory import play
 from ..spaces import ActionSpace
 from ..spec import Spec
-from ..structure.labels import check_labels, counted, default_labels, some
+from ..structure.labels import check_labels, default_labels
 from .result import Discovery, MethodName, TargetKind
 from .simulators import check_forgetful
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..structure.labels import some
+from .._text import some
 from .group_testing import any_of, shown
 from .simulator import Simulator
 from .streams import held_steps

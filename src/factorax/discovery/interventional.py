@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._checks import NotNegative, Range, check_each, checked, listed
+from .._text import counted, some, warn
 from ..structure import InfluenceNetwork, LaggedNetwork, StructureWarning
-from ..structure.labels import counted, edge_label, some, warn
+from ..structure.labels import edge_label
 from ..structure.network import as_network
 from .comparison_plan import plan
 from .episode import Reruns, ShiftedError, names_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from ..structure.labels import counted
+from .._text import counted
 from .batch import Batch
 from .dependence import dependence_test
 from .result import Discovery

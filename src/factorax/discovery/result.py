@@ -12,12 +12,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from .._checks import Count, Range, Share, check_type, checked, listed, path_of, real_array, shown
+from .._checks import Count, Range, Share, check_type, checked, listed, path_of, real_array
 from .._false_discovery import Control, adjusted, discoveries, p_values
 from .._files import parse_json, read_bytes, write_whole
+from .._text import counted, shown
 from ..structure import InfluenceNetwork
 from ..structure.drawing import check_axes, draw_matrix
-from ..structure.labels import counted, edge_label
+from ..structure.labels import edge_label
 from .streams import Streams
 
 if TYPE_CHECKING:

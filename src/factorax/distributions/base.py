@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .._checks import shown
+from .._text import shown
 from .functions import Array
 
 KINDS: dict[str, type["Distribution"]] = {}

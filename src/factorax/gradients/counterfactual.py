@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Share, check_finite, check_number, checked, is_traced, real_array, shown
+from .._checks import Share, check_finite, check_number, checked, is_traced, real_array
+from .._text import shown
 from .inputs import check_not_negative
 
 

@@ -11,8 +11,8 @@ from jax.scipy.sparse.linalg import cg
 from .._arrays import on_device
 from .._checks import Count, NotNegative, check_number, checked, real_array
 from .._credit import credit
+from .._text import counted
 from ..structure import Blend, InfluenceNetwork
-from ..structure.labels import counted
 from ..structure.network import network_of
 from .inputs import check_not_negative, check_samples
 from .scores import LogProb, batched_log_prob, check_where_known, flatten_batch

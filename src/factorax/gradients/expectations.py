@@ -11,8 +11,8 @@ import numpy as np
 
 from .._arrays import on_device
 from .._checks import Count, checked, real_array
+from .._text import counted
 from ..structure import Factorisation
-from ..structure.labels import counted
 from .inputs import check_not_negative, check_policy, check_tree, shape_of
 from .scores import (
     LogProb,

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arrays import on_device
-from .._checks import Count, NotNegative, checked, real_array, shown
+from .._checks import Count, NotNegative, checked, real_array
 from .._credit import credit
+from .._text import shown
 from ..structure.network import as_network
 from .expectations import check_probabilities
 from .inputs import check_samples

@@ -16,9 +16,9 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
 from .._arrays import on_device
-from .._checks import check_type, is_traced, shown
+from .._checks import check_type, is_traced
+from .._text import counted, shown
 from ..structure import Factorisation
-from ..structure.labels import counted
 from .inputs import check_policy, check_tree
 
 LogProb = Callable[[Any, Any, Any], jax.Array]

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._checks import is_traced, real_array
 from .._credit import credit, factor_baseline
-from ..structure.labels import some, warn
+from .._text import some, warn
 from ..structure.schedule import as_fixed
 from .expectations import Estimate, estimate
 from .inputs import check_samples, shape_of

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import did_you_mean, shown
 from .._lazy import import_quietly
+from .._text import did_you_mean, shown
 from ..problems.families import MOST_FACTORS, MOST_STEPS, parse_settings
 from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork

@@ -6,7 +6,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._checks import real_array, shown
+from .._checks import real_array
+from .._text import shown
 from ..ppo.config import Config
 from ..spec import Spec
 from .action_values import ActionValues

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from .._arrays import ones, zeros
-from .._checks import shown
+from .._text import shown
 from ..ppo.fused_layers import forward_only
 from .affine import affine, product
 

@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get
 
 import numpy as np
 
-from .._checks import (
-    Count,
-    NotNegative,
-    Positive,
-    Range,
-    Share,
-    Whole,
-    check_type,
-    checked,
-    is_traced,
-    nearest,
-    shown,
-)
+from .._checks import Count, NotNegative, Positive, Range, Share, Whole, check_type, checked, is_traced
+from .._text import nearest, shown
 from ..distributions import Bounded
 from .combinations import check_combinations
 

@@ -7,7 +7,7 @@ step sizes and layers, come from a preset or the user, so that methods can be co
 from dataclasses import dataclass
 from typing import Any
 
-from .._checks import did_you_mean, shown
+from .._text import did_you_mean, shown
 from . import presets
 from .presets import NONE
 

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Range, Seed, Whole, checked, shown
+from .._checks import Count, Range, Seed, Whole, checked
+from .._text import counted, shown
 from ..networks.architectures import OwnModules, memory_of, module_names, own_modules
 from ..networks.policies import Agent
 from ..problems.registry import find_problem
@@ -25,7 +26,6 @@ from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
 from ..spec import Spec, is_jax, opened
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from . import checkpoints
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
 from .config import WHO_STEPS, Config

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 
-from .._checks import path_of, shown
+from .._checks import path_of
 from .._files import MIB, read_json
+from .._text import shown
 from ..networks.mlp import stored_init
 from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_

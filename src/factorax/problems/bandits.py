@@ -13,8 +13,9 @@ import gymnasium as gym
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 
-from .._checks import NotNegative, Range, check_function, check_number, check_type, checked, real_array, shown
+from .._checks import NotNegative, Range, check_function, check_number, check_type, checked, real_array
 from .._credit import credit
+from .._text import shown
 from ..structure import InfluenceNetwork, gallery
 from ..structure.network import as_network
 from ..structure.partition import as_index

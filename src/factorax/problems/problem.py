@@ -8,7 +8,8 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from .._checks import check_function, check_type, checked, real_array, shown
+from .._checks import check_function, check_type, checked, real_array
+from .._text import shown
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.network import network_of
 

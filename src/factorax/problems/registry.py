@@ -8,7 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from .._checks import checked, did_you_mean, nearest, shown
+from .._checks import checked
+from .._text import did_you_mean, nearest, shown
 from ..plugins import families, family_of, imported, missing_distribution
 from ..plugins import register as register
 from .problem import Problem

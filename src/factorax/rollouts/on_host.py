@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from .._text import counted
 from ..networks.jax_policy import JaxPolicy, Network
 from ..networks.numpy_policy import NumpyPolicy
 from ..problems.failures import EpisodeLost
 from ..spec import Spec
-from ..structure.labels import counted
 from .backend import Backend, LostWarning
 from .batched import BatchedEnvironments
 from .collector import Behaviour, Collector

@@ -4,6 +4,7 @@ are used only if their arrays are passed."""
 from .._lazy import lazy_imports
 
 with lazy_imports(__name__):
+    from .._text import StructureWarning as StructureWarning
     from . import gallery as gallery
     from . import patterns as patterns
     from .base_network import BaseNetwork as BaseNetwork
@@ -11,7 +12,6 @@ with lazy_imports(__name__):
     from .closure import close_over as close_over
     from .drawing import draw as draw
     from .factorisation import Factorisation as Factorisation
-    from .labels import StructureWarning as StructureWarning
     from .lagged import LaggedNetwork as LaggedNetwork
     from .network import InfluenceNetwork as InfluenceNetwork
     from .partition import PartitionMap as PartitionMap

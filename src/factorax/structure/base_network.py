@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._checks import shown
+from .._text import shown
 
 if TYPE_CHECKING:
     from .network import InfluenceNetwork

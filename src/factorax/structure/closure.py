@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import checked, shown
-from .labels import check_distinct, some, warn
+from .._checks import checked
+from .._text import shown, some, warn
+from .labels import check_distinct
 from .network import InfluenceNetwork, as_network
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import check_type, listed, shown
-from .labels import check_distinct, check_labels, default_labels, positions, refuse_string, some
+from .._checks import check_type, listed
+from .._text import shown, some
+from .labels import check_distinct, check_labels, default_labels, positions, refuse_string
 from .partition import PartitionMap
 
 if TYPE_CHECKING:

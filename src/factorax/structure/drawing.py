@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import sparse
 
-from .._checks import checked, shown
+from .._checks import checked
+from .._text import counted, shown
 from .factorisation import Factorisation
-from .labels import counted
 from .network import InfluenceNetwork, as_network
 
 if TYPE_CHECKING:

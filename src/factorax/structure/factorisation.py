@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import listed, real_array, shown
-from .labels import check_labels, counted, positions, some
+from .._checks import listed, real_array
+from .._text import counted, shown, some
+from .labels import check_labels, positions
 from .partition import PartitionMap, as_index, merge_parts
 
 

@@ -1,38 +1,10 @@
 """Labels of actions and targets: validation, abbreviation and lookup."""
 
-import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .._checks import did_you_mean, listed, shown
-
-
-class StructureWarning(UserWarning):
-    """Warns of an influence network that is valid but probably not intended."""
-
-
-def warn(message: str, category: type[Warning] = StructureWarning) -> None:
-    """Issue a warning that points at the caller's line outside this package, however deep the call is."""
-    depth, frame = 2, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "factorax":
-        depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=depth)
-
-
-def some(names: Sequence[str], limit: int = 5) -> str:
-    """Return a list of names, abbreviated for messages: ``'a1', 'a2' and 7 more``."""
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count with its noun: `one` for a count of 1, otherwise `many` (by default `one` plus "s").
-
-    >>> counted(1, "edge is", "edges are"), counted(3, "target")
-    ('1 edge is', '3 targets')
-    """
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
+from .._checks import listed
+from .._text import counted, did_you_mean, shown, some
 
 
 def sizes_label(n: int, m: int, n_edges: int, kind: str = "") -> str:
@@ -128,21 +100,3 @@ def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> 
         hint = did_you_mean(unknown[0], known, quoted=True)
         raise ValueError(f"{argument}: unknown label {some(unknown)}; known: {some(known)}{hint}")
     return [index[n] for n in names]
-
-
-def printable(text: object, keep: str = "", limit: int = 200) -> str:
-    r"""Return text with non-printable characters escaped, abbreviated to `limit` characters.
-
-    Names may come from untrusted files, may be of any length, and some characters are commands to a terminal.
-
-    - `keep`: characters that are not escaped, such as line breaks.
-
-    >>> printable("chain\x1b[2J\u202e")
-    'chain\\x1b[2J\\u202e'
-    >>> printable("x" * 1000, limit=10)
-    'xxxxxxxxxx… (1,000 characters)'
-    """
-    full = str(text)
-    rest = "" if len(full) <= limit else f"… ({len(full):,} characters)"
-    shown = (c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in full[:limit])
-    return "".join(shown) + rest

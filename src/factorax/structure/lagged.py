@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import Whole, check_type, checked, real_array, shown
+from .._checks import Whole, check_type, checked, real_array
+from .._text import shown
 from .base_network import BaseNetwork, RolloutCredit, RolloutView, refuse_critic_of_factors
 from .closure import influences
 from .labels import edge_label, sizes_label

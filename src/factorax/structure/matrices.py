@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
-from .._checks import shown
+from .._text import shown
 
 
 def canonical(matrix: Any) -> sparse.csr_array:

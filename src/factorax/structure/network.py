@@ -11,23 +11,13 @@ import numpy as np
 from scipy import sparse
 
 from .._checks import is_traced
+from .._text import counted, some, warn
 from .base_network import BaseNetwork
 from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_maps
 from .equal_rows import group_equal_rows
 from .factorisation import Factorisation, merge_rows
 from .forms import Form, Ones, choose_form
-from .labels import (
-    check_labels,
-    check_same_labels,
-    counted,
-    default_labels,
-    join_labels,
-    own_labels,
-    positions,
-    sizes_label,
-    some,
-    warn,
-)
+from .labels import check_labels, check_same_labels, default_labels, join_labels, own_labels, positions, sizes_label
 from .matrices import canonical, connected_blocks, digest, fills_component, isolated
 from .partition import PartitionMap, as_index, is_array
 

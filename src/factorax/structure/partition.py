@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import Range, listed, shown
+from .._checks import Range, listed
+from .._text import shown
 
 MOST = 2**31
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import NotNegative, Range, checked, listed, real_array, shown
+from .._checks import NotNegative, Range, checked, listed, real_array
+from .._text import shown
 from .network import InfluenceNetwork
 from .partition import as_index
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from .._checks import Count, Share, Whole, checked, is_traced
+from .._text import counted
 from .base_network import BaseNetwork, RolloutView
 from .factorisation import Factorisation
-from .labels import counted
 from .network import InfluenceNetwork, as_network
 from .partition import is_array, namespace
 

@@ -4,7 +4,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._checks import check_type, shown
+from .._checks import check_type
+from .._text import shown
 from .base_network import BaseNetwork, KArray, RolloutView, refuse_critic_of_factors
 from .network import InfluenceNetwork, as_network
 
