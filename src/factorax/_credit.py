@@ -174,11 +174,6 @@ def _(form: forms.SelectPlusColumns, x: Any, xp: Any) -> Any:
 
 
 @_apply.register
-def _(form: forms.Grouped, x: Any, xp: Any) -> Any:
-    return _take(form, "group_of", form.group_of, _apply(form.distinct, x, xp))
-
-
-@_apply.register
 def _(form: forms.Diagonals, x: Any, xp: Any) -> Any:
     padded = None if is_jax_array(x) else _pad(x, *form.padding, xp)
     out = None
@@ -205,17 +200,6 @@ def _shift(x: Any, offset: int, form: forms.Diagonals) -> Any:
 
     ends = (-offset, form.n_rows - form.n_columns + offset, 0)
     return lax.pad(x, x.dtype.type(0), [(0, 0, 0)] * (x.ndim - 1) + [ends])
-
-
-@_apply.register
-def _(form: forms.Windows, x: Any, xp: Any) -> Any:
-    padded = _pad(x, *form.padding, xp)
-    blocks = xp.reshape(padded, (*x.shape[:-1], -1, form.length))
-    head = xp.reshape(xp.cumulative_sum(blocks, axis=-1, include_initial=True)[..., :-1], padded.shape)
-    backwards = xp.cumulative_sum(xp.flip(blocks, axis=-1), axis=-1, include_initial=True)
-    tail = xp.reshape(xp.flip(backwards, axis=-1)[..., :-1], padded.shape)
-    start = form.start + form.padding[0]
-    return _take(form, "start", start, tail) + _take(form, "stop", start + form.length, head)
 
 
 @_apply.register

@@ -17,8 +17,8 @@ from .._checks import NotNegative, Range, check_function, check_number, check_ty
 from .._credit import credit
 from .._text import shown
 from ..structure import InfluenceNetwork, gallery
+from ..structure.factorisation import as_index
 from ..structure.network import as_network
-from ..structure.partition import as_index
 
 ROUNDING = 1e-5
 """How far a gap may be below 0 in single precision, relative to 1 + |reward of the best action|."""

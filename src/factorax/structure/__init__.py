@@ -10,11 +10,10 @@ with lazy_imports(__name__):
     from .base_network import BaseNetwork as BaseNetwork
     from .base_network import KArray as KArray
     from .closure import close_over as close_over
-    from .drawing import draw as draw
     from .factorisation import Factorisation as Factorisation
+    from .factorisation import PartitionMap as PartitionMap
     from .lagged import LaggedNetwork as LaggedNetwork
     from .network import InfluenceNetwork as InfluenceNetwork
-    from .partition import PartitionMap as PartitionMap
     from .schedule import Blend as Blend
     from .schedule import NetworkSchedule as NetworkSchedule
     from .state_network import StateNetwork as StateNetwork

@@ -3,12 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .._text import shown
-
-if TYPE_CHECKING:
-    from .network import InfluenceNetwork
 
 
 class TrainingSizes(NamedTuple):
@@ -99,8 +96,8 @@ class BaseNetwork(ABC):
 
     @property
     @abstractmethod
-    def static(self) -> "InfluenceNetwork":
-        """A fixed network with the same labels and shape, used for display and for array sizes."""
+    def static(self) -> Any:
+        """A fixed `InfluenceNetwork` with the same labels and shape, used for display and for array sizes."""
 
     @property
     def n_factor_values(self) -> int:
@@ -143,8 +140,8 @@ class BaseNetwork(ABC):
         """
         return state, {}
 
-    def present(self, state: Any, timesteps: int) -> "InfluenceNetwork":
-        """Return the network at this step of training, outside compiled code.
+    def present(self, state: Any, timesteps: int) -> Any:
+        """Return the `InfluenceNetwork` at this step of training, outside compiled code.
 
         If K depends on the sample, the result has every edge that K may have.
         """

@@ -1,7 +1,7 @@
 """The example networks drawn in the paper."""
 
+from .factorisation import as_index
 from .network import InfluenceNetwork
-from .partition import as_index
 
 
 def fork() -> InfluenceNetwork:

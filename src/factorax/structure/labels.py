@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from .._checks import listed
-from .._text import counted, did_you_mean, shown, some
+from .._text import counted, did_you_mean, some
 
 
 def sizes_label(n: int, m: int, n_edges: int, kind: str = "") -> str:
@@ -22,14 +22,13 @@ def default_labels(prefix: str, size: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{i}" for i in range(1, size + 1))
 
 
-def own_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] | None:
-    """Return the labels that the user chose, or None if they are the default labels."""
+def custom_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] | None:
+    """Return the labels unless they are the default labels, which are None."""
     return None if not labels or labels == default_labels(prefix, len(labels)) else labels
 
 
 def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
     """Return labels as unique strings; raise if their number is not `size`, or if labels repeat."""
-    refuse_string(labels, argument)
     names = tuple(str(label) for label in listed(argument, labels, "a list of labels"))
     if size is not None and len(names) != size:
         raise ValueError(
@@ -45,19 +44,9 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
     if len(set(names)) < len(names):
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"{argument}: got {some(repeated)} more than once; want unique labels")
-    if size == 0:
+    if not names:
         raise ValueError(f"{argument}: got an empty list, want at least one label")
     return names
-
-
-def check_same_labels(first: Sequence[str], second: Sequence[str], argument: str, side: str) -> None:
-    """Raise if two networks of equal shape have different labels on one `side`, ``"actions"`` or ``"targets"``."""
-    if first != second:
-        a, b = next(pair for pair in zip(first, second, strict=True) if pair[0] != pair[1])
-        raise ValueError(
-            f"{argument}: {side} differ ({a!r} against {b!r}), want the same; reorder them with select(), "
-            "or rename them with relabel()"
-        )
 
 
 def check_distinct(actions: Sequence[str], targets: Sequence[str]) -> None:
@@ -70,18 +59,12 @@ def check_distinct(actions: Sequence[str], targets: Sequence[str]) -> None:
         )
 
 
-def refuse_string(labels: object, argument: str) -> None:
-    """Raise TypeError for a string, which is a sequence of strings but hardly ever intended as one."""
-    if isinstance(labels, str):
-        raise TypeError(f"{argument}: got the string {shown(labels)}, want a list of labels such as [{shown(labels)}]")
-
-
 def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """Return one name per group: the name of a single member, or ``a1+a2``, with primes added if it is in use."""
-    listed = list(groups)
-    used = {group[0] for group in listed if len(group) == 1}
+    groups = list(groups)
+    used = {group[0] for group in groups if len(group) == 1}
     names = []
-    for group in listed:
+    for group in groups:
         name = "+".join(group)
         while len(group) > 1 and name in used:
             name += "′"
@@ -92,7 +75,6 @@ def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:
     """Return the index of each wanted label among the known ones; raise ValueError for unknown labels."""
-    refuse_string(wanted, argument)
     index = {name: i for i, name in enumerate(known)}
     names = [str(w) for w in listed(argument, wanted, "a list of labels")]
     unknown = sorted({n for n in names if n not in index})

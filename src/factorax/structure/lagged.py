@@ -11,9 +11,9 @@ from .._checks import Whole, check_type, checked, real_array
 from .._text import shown
 from .base_network import BaseNetwork, RolloutCredit, RolloutView, refuse_critic_of_factors
 from .closure import influences
+from .factorisation import namespace
 from .labels import edge_label, sizes_label
 from .network import InfluenceNetwork, as_network
-from .partition import namespace
 
 
 class LaggedNetwork(BaseNetwork):

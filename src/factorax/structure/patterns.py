@@ -11,8 +11,8 @@ from scipy import sparse
 
 from .._checks import NotNegative, Range, checked, listed, real_array
 from .._text import shown
+from .factorisation import as_index
 from .network import InfluenceNetwork
-from .partition import as_index
 
 if TYPE_CHECKING:
     import networkx as nx

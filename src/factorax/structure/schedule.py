@@ -10,9 +10,8 @@ import numpy as np
 from .._checks import Count, Share, Whole, checked, is_traced
 from .._text import counted
 from .base_network import BaseNetwork, RolloutView
-from .factorisation import Factorisation
+from .factorisation import Factorisation, is_array, namespace
 from .network import InfluenceNetwork, as_network
-from .partition import is_array, namespace
 
 RAMPS: dict[str, Callable[[Any, Any], Any]] = {
     "linear": lambda x, xp: x,
