@@ -11,7 +11,7 @@ import math
 import numbers
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -20,8 +20,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import numpy as np
 
 from ._text import nearest, shown
-
-_LARGEST = 1e300  # JSON can contain numbers that a float cannot hold
 
 
 @dataclass(frozen=True)
@@ -122,50 +120,42 @@ def _converted(value: Any, kind: Any) -> Any:
     if origin in (UnionType, Union):
         if value is None and type(None) in arguments:
             return None
+        # Of alternatives only the first counts: nothing here has two types besides None.
         return _converted(value, next(each for each in arguments if each is not type(None)))
     if origin is tuple:
+        # Sets and dictionaries have no order, and characters of a text are hardly ever meant as entries.
         unordered = isinstance(value, Set | Mapping)
         if isinstance(value, str | bytes | bytearray) or unordered or not isinstance(value, Iterable):
             raise ValueError
         return tuple(_converted(each, arguments[0]) for each in value)
-    return _SCALARS[kind](value)
+    return _scalar(value, kind)
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or abs(int(value)) >= 2**63:
-        raise ValueError
-    return int(value)
-
-
-def _number(value: Any) -> float:
-    is_number = isinstance(value, numbers.Real) or (getattr(value, "shape", None) == () and value.dtype.kind in "fiu")
-    if isinstance(value, bool) or not is_number or not abs(float(value)) < _LARGEST:
-        raise ValueError
-    return float(value)
-
-
-def _truth(value: Any) -> bool:
-    if type(value).__name__ not in ("bool", "bool_"):  # includes NumPy's booleans
-        raise ValueError
-    return bool(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str | os.PathLike):
-        raise ValueError
-    return os.fspath(value)
-
-
-_SCALARS: dict[Any, Callable[[Any], Any]] = {int: _whole, float: _number, bool: _truth, str: _text}
+def _scalar(value: Any, kind: type) -> Any:
+    is_truth = type(value).__name__ in ("bool", "bool_")  # includes NumPy's booleans
+    if kind is bool and is_truth:
+        return bool(value)
+    if kind is str and isinstance(value, str | os.PathLike):
+        return os.fspath(value)
+    # Python's booleans are numbers, but hardly ever meant as ones.
+    if kind is int and isinstance(value, numbers.Integral) and not is_truth and abs(int(value)) < 2**63:
+        return int(value)
+    is_array = getattr(value, "shape", None) == () and value.dtype.kind in "fiu"
+    is_number = (isinstance(value, numbers.Real) or is_array) and not is_truth
+    if kind is float and is_number and abs(float(value)) < 1e300:  # JSON can have numbers that a float cannot hold
+        return float(value)
+    raise ValueError
 
 
 def is_traced(value: Any) -> bool:
     """Return whether a value is traced by JAX and therefore has no concrete value."""
+    # By name, so that JAX is not imported for users of NumPy and PyTorch.
     return "Tracer" in type(value).__name__
 
 
 def check_number(name: str, value: Any, kind: Any) -> None:
     """Check a number, which may be traced by JAX or be an array with one number per batch entry."""
+    # Arrays may be traced by JAX, and then have no value to compare.
     if not hasattr(value, "shape") or isinstance(value, np.generic):
         checked(name, value, kind)
 
@@ -232,7 +222,7 @@ def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> A
     if isinstance(array, np.ndarray) and xp.__name__ == "jax.numpy":
         import jax
 
-        return jax.device_put(array)  # copied, where `jnp.asarray` would compile a program for every shape
+        return jax.device_put(array)  # `jnp.asarray` would compile a program for every shape
     return array if xp is np else xp.asarray(array)
 
 

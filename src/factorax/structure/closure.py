@@ -117,6 +117,7 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
         if odd is not None:
             raise ValueError(f"dynamics: got {shown(odd)}, want (from, to) pairs of names")
         named = [(str(u), str(v)) for u, v in pairs]
+        # Pairs of numbers are most likely a matrix as nested lists, whose indices would silently become names.
         numbers = any(isinstance(name, Number | np.generic) for pair in pairs for name in pair)
         if numbers and not set(net.actions + net.targets) & {name for pair in named for name in pair}:
             raise ValueError(f"dynamics: got {pairs[0]!r}, want pairs of names; give a matrix as a NumPy array")
@@ -128,6 +129,7 @@ def _reach(step: sparse.csr_array, n: int) -> Any:
     """Return the nodes that can be reached from each of the first n nodes; each pair (source, node) is visited once."""
     reached: Any = sparse.csr_array((n, step.shape[0]), dtype=bool)
     frontier = step[:n]
+    # Only nodes that are new go on, so that cycles end.
     while frontier.nnz:
         reached = (reached + frontier).astype(bool)
         spread = (frontier @ step).astype(bool)

@@ -184,6 +184,7 @@ def _draw_graph(
         ax = _new_axes(2 * half * inch, (highest - lowest) * inch)
     ax.set(xlim=(-half, half), ylim=(lowest, highest), aspect="equal")
     ax.set_axis_off()
+    # Text and arrows are measured in points, so their size depends on the figure.
     box = ax.get_window_extent()
     unit = min(box.width / (2 * half), box.height / (highest - lowest)) * 72 / ax.figure.dpi  # in points
     places = [*zip(x_top, np.full(len(top), height), strict=True), *zip(x_bottom, np.zeros(len(bottom)), strict=True)]

@@ -141,8 +141,10 @@ class Factorisation:
                 f"group_of: got {shown(group_of)}, want every number from 0 to {size - 1} at least once, and none "
                 "below 0"
             )
+        # Without the loops of __init__, which take seconds for a million actions.
         self = cls.__new__(cls)
         self.group_of = numbers.astype(np.int64)
+        # The hash and equality depend on it.
         self.group_of.setflags(write=False)
         self._size = size
         return self
@@ -174,6 +176,7 @@ class Factorisation:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The action indices of each factor."""
+        # On request only: most uses need no more than `group_of`.
         order = np.argsort(self.group_of, kind="stable")
         bounds = np.cumsum(np.bincount(self.group_of))[:-1]
         return tuple(tuple(part.tolist()) for part in np.split(order, bounds))
@@ -261,6 +264,7 @@ def is_array(value: Any) -> bool:
 
 def namespace(*arrays: Any) -> Any:
     """Return the functions of the array library of these arrays, such as `numpy` or `jax.numpy`."""
+    # NumPy without array_api_compat, which this package does not need.
     if all(isinstance(array, np.ndarray | np.generic) for array in arrays):
         return np
     from array_api_compat import array_namespace
@@ -269,6 +273,7 @@ def namespace(*arrays: Any) -> Any:
 
 
 def _index(array: Any, indices: Sequence[int] | np.ndarray) -> Any:
+    # The type is explicit, because NumPy makes floats of an empty list.
     xp = namespace(array)
     return array[..., xp.asarray(np.asarray(indices, dtype=np.int64))]
 

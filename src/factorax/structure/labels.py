@@ -36,6 +36,7 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
             f"{'row' if argument == 'actions' else 'column'} of the influence matrix"
         )
     try:
+        # Labels are written to files and sent to terminals; a lone surrogate can be neither.
         "".join(names).encode()
     except UnicodeEncodeError as error:
         raise ValueError(
@@ -66,6 +67,7 @@ def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
     names = []
     for group in groups:
         name = "+".join(group)
+        # A single action may have the label ``a+b``.
         while len(group) > 1 and name in used:
             name += "′"
         used.add(name)
@@ -75,6 +77,7 @@ def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:
     """Return the index of each wanted label among the known ones; raise ValueError for unknown labels."""
+    # A dictionary, so that a list of edges takes linear time.
     index = {name: i for i, name in enumerate(known)}
     names = [str(w) for w in listed(argument, wanted, "a list of labels")]
     unknown = sorted({n for n in names if n not in index})

@@ -54,6 +54,7 @@ class LaggedNetwork(BaseNetwork):
         count: Any = 0 * first.matrix.astype(int)
         for net in self.parts.values():
             count = count + net.matrix.astype(bool).astype(int)
+        # An edge in two parts would be credited twice.
         if count.max() > 1:
             i, j = np.argwhere(count.toarray() > 1)[0]
             raise ValueError(
@@ -77,6 +78,7 @@ class LaggedNetwork(BaseNetwork):
         closed = InfluenceNetwork(matrix >= 0, actions, targets)
         names = closed.actions, closed.targets
         return cls(
+            # One lag alone may leave actions without edges, which is no reason to warn.
             {int(lag): InfluenceNetwork._derive(matrix == lag, *names) for lag in np.unique(matrix[matrix >= 0])}
         )
 
@@ -127,6 +129,7 @@ class LaggedNetwork(BaseNetwork):
         """Return K[τ], the network of the edges that start at this lag or earlier."""
         lag = checked("lag", lag, Whole)
         nets = list(self.parts.values())
+        # Before the first lag there are no edges, but the same shape.
         total = sum((net.matrix for at, net in self.parts.items() if at <= lag), start=0 * nets[0].matrix)
         return InfluenceNetwork._derive(total, nets[0].actions, nets[0].targets)
 

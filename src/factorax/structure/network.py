@@ -51,6 +51,7 @@ class InfluenceNetwork(BaseNetwork):
         matrix = canonical(matrix)
         n, m = matrix.shape
         vars(self).update(
+            # None for default labels, which are created on request: a million of them take 64 MB.
             _matrix=matrix,
             _shape=(n, m),
             _actions=None if actions is None else check_labels(actions, n, "actions"),
@@ -110,6 +111,7 @@ class InfluenceNetwork(BaseNetwork):
         columns = positions(column_labels, names[1], "edges (targets)")
         weight_of: dict[tuple[int, int], float] = {}
         for edge, row, column in zip(edges, rows, columns, strict=True):
+            # A repeated edge is one edge; SciPy would add up its weights.
             weight = 1.0 if len(edge) == 2 else _weight(edge)
             if weight_of.setdefault((row, column), weight) != weight:
                 raise ValueError(
@@ -311,6 +313,7 @@ class InfluenceNetwork(BaseNetwork):
                 "the network"
             )
         names = None
+        # Default labels of single actions stay default, so that equal networks stay equal.
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
             names = join_labels([self.actions[i] for i in group] for group in factorisation.groups)
         coo = self._matrix.tocoo()
@@ -382,6 +385,7 @@ class InfluenceNetwork(BaseNetwork):
         n, m = self.shape
         new_actions = self._actions if actions is None else check_labels(actions, n, "actions")
         new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
+        # Labels do not change K, so the matrix and its form are shared.
         network = copy.copy(self)
         for known in ("actions", "targets", "partition_maps", "_digest"):
             vars(network).pop(known, None)
@@ -395,6 +399,7 @@ class InfluenceNetwork(BaseNetwork):
         rows = range(self.shape[0]) if actions is None else positions(actions, self.actions, "actions")
         columns = range(self.shape[1]) if targets is None else positions(targets, self.targets, "targets")
         network = self._select(np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64))
+        # A selection may cut off the last edge of an action or a target.
         network._warn_of_isolated()
         return network
 
@@ -482,6 +487,7 @@ class InfluenceNetwork(BaseNetwork):
     def _digest(self) -> bytes:
         """A hash that is equal for equal networks, whether labels and the matrix of ones are stored or not."""
         digest = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
+        # A complete network may not have a matrix, so its hash is that of its shape.
         if self.density < 1 or self.is_soft:
             for array in (self._matrix.indptr, self._matrix.indices, self._matrix.data):
                 digest.update(array.tobytes())
@@ -513,8 +519,7 @@ class InfluenceNetwork(BaseNetwork):
                     f"other: {side} differ ({a!r} against {b!r}), want the same; reorder them with select(), or rename "
                     "them with relabel()"
                 )
-        matrix = operation(self.matrix.astype(np.float64), other.matrix.astype(np.float64))
-        network = self._derive(matrix, self._actions, self._targets)
+        network = self._derive(operation(self._matrix, other._matrix), self._actions, self._targets)
         network._warn_of_isolated()
         return network
 
@@ -537,7 +542,7 @@ class InfluenceNetwork(BaseNetwork):
 
     def _warn_of_isolated(self) -> None:
         rows = np.flatnonzero(np.diff(self._matrix.indptr) == 0)
-        columns = np.flatnonzero(np.bincount(self._matrix.indices, minlength=self.shape[1]) == 0)
+        columns = np.flatnonzero(np.bincount(self._matrix.indices, minlength=self._matrix.shape[1]) == 0)
         if rows.size:
             warn(f"action {some([self.actions[i] for i in rows])} influences no target, so its gradient is zero")
         if columns.size:
@@ -596,14 +601,13 @@ def _weight(edge: Sequence[Any]) -> float:
     return weight
 
 
-def is_matrix(value: Any) -> bool:
-    """Return whether `value` is an array, a sparse matrix or a list, and may therefore stand for K."""
-    return isinstance(value, list | tuple) or sparse.issparse(value) or is_array(value)
-
-
 def network_of(value: Any, argument: str) -> Any:
-    """Return a plain matrix as an `InfluenceNetwork` and any other value unchanged."""
-    return as_network(value, argument) if is_matrix(value) else value
+    """Return a plain matrix (an array, a sparse matrix or a list) as a network, and any other value unchanged."""
+    return as_network(value, argument) if not isinstance(value, BaseNetwork) and _is_matrix(value) else value
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, list | tuple) or sparse.issparse(value) or is_array(value)
 
 
 def as_network(value: Any, argument: str, hint: str = HINT) -> InfluenceNetwork:
@@ -619,7 +623,7 @@ def as_network(value: Any, argument: str, hint: str = HINT) -> InfluenceNetwork:
     """
     if isinstance(value, InfluenceNetwork):
         return value
-    if not is_matrix(value):
+    if not _is_matrix(value):
         raise TypeError(f"{argument}: got {type(value).__name__}, want an InfluenceNetwork; {hint}")
     if is_traced(value):
         raise TypeError(

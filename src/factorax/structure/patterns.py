@@ -65,6 +65,7 @@ def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
     reach = sparse.eye_array(len(nodes), dtype=bool, format="csr")
     for _ in range(k):
         wider = reach @ step
+        # Nothing new is within reach; k may be larger than any distance.
         if wider.nnz == reach.nnz:
             break
         reach = wider
@@ -107,6 +108,7 @@ def spatial_discount(
     d = real_array("distances", distances, finite=False).astype(np.float64)
     if d.ndim != 2 or np.isnan(d).any() or (d < 0).any():
         raise ValueError(f"distances: got {shown(distances)}, want a matrix of numbers ≥ 0 without NaN")
+    # 1 ** inf is 1: unreachable pairs have no edge at any alpha.
     near = np.isfinite(d) if radius is None else np.isfinite(d) & (d <= radius)
     return InfluenceNetwork(np.where(near, alpha ** np.where(near, d, 0), 0), nodes, nodes)
 

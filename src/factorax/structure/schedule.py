@@ -39,6 +39,7 @@ class Blend:
             object.__setattr__(self, "end", as_network(self.end, "end"))
         if self.start.shape != self.end.shape:
             raise ValueError(f"start, end: got {self.start!r} and {self.end!r}; want the same actions and targets")
+        # A traced weight has no value; `NetworkSchedule.at` clips it to [0, 1].
         if not is_traced(self.w) and not is_array(self.w):
             checked("w", self.w, Share)
 
@@ -93,6 +94,7 @@ class NetworkSchedule(BaseNetwork):
                     f"networks[{i}]: got {net!r} after {first!r}; want the same actions and targets, in the same order "
                     "(rename them with relabel())"
                 )
+        # Numbers of steps are often written as 1e6, a float.
         steps, delay = (int(x) if isinstance(x, float) and x.is_integer() else x for x in (steps, delay))
         self.steps, self.delay = checked("steps", steps, Count), checked("delay", delay, Whole)
         if steps < len(networks) - 1:
@@ -113,6 +115,7 @@ class NetworkSchedule(BaseNetwork):
         if step.ndim != 0:
             raise ValueError(f"step: got shape {step.shape}, want a number")
         xp = namespace(step)
+        # Parts that have ended weigh 1 and those to come 0, so that one compiled program serves all steps.
         now: Any = self.networks[0]
         for net, (start, stop) in zip(self.networks[1:], pairwise(self.boundaries), strict=True):
             progress = xp.clip((step - start) / (stop - start), 0.0, 1.0)

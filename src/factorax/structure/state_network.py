@@ -61,6 +61,7 @@ class StateNetwork(BaseNetwork):
                 "arrays without values. Write it with jax.numpy: jnp.where and jnp.asarray instead of np.where "
                 "and np.asarray, and jnp.where instead of if"
             ) from error
+        # A matrix of a wrong shape would broadcast and give credit silently.
         want = (*obs.shape[:-1], *self.support.shape)
         if tuple(matrix.shape) != want:
             raise ValueError(
