@@ -140,7 +140,7 @@ def _scalar(value: Any, kind: type) -> Any:
     # Python's booleans are numbers, but hardly ever meant as ones.
     if kind is int and isinstance(value, numbers.Integral) and not is_truth and abs(int(value)) < 2**63:
         return int(value)
-    is_array = getattr(value, "shape", None) == () and value.dtype.kind in "fiu"
+    is_array = getattr(value, "shape", None) == () and getattr(value, "dtype", np.dtype(object)).kind in "fiu"
     is_number = (isinstance(value, numbers.Real) or is_array) and not is_truth
     if kind is float and is_number and abs(float(value)) < 1e300:  # JSON can have numbers that a float cannot hold
         return float(value)
