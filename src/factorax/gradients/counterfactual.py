@@ -36,7 +36,18 @@ def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
             f"q, probabilities, actions: got shapes {q.shape}, {probabilities.shape}, {actions.shape}; "
             "want (..., n, n_choices) twice and (..., n)"
         )
-    _check_choices(q, probabilities, actions)
+    if not jnp.issubdtype(actions.dtype, jnp.integer):
+        raise TypeError(f"actions: got {actions.dtype}, {shown(actions.tolist())}, want whole numbers")
+    if not (is_traced(q) or is_traced(probabilities) or is_traced(actions)):
+        check_not_negative("probabilities", probabilities)
+        total = np.asarray(probabilities).sum(axis=-1)
+        if not np.allclose(total, 1, atol=1e-4):
+            raise ValueError(f"probabilities: got a sum of {total.ravel()[0]:.6g}, want 1 for each factor")
+        check_finite("q", jnp.where(probabilities > 0, q, 0))
+        # Without this check, `take_along_axis` would return NaN, or the last choice for −1.
+        invalid = np.asarray(actions)[(np.asarray(actions) < 0) | (np.asarray(actions) >= q.shape[-1])]
+        if invalid.size:
+            raise ValueError(f"actions: got {invalid[0]}, want numbers from 0 to {q.shape[-1] - 1}")
     q_taken = jnp.take_along_axis(q, actions[..., None], axis=-1)[..., 0]
     return q_taken - (probabilities * jnp.where(probabilities > 0, q, 0)).sum(axis=-1)  # padded entries of q may be NaN
 
@@ -80,19 +91,3 @@ def _discounted(rewards: jax.Array, gamma: float) -> jax.Array:
         return total, total
 
     return jax.lax.scan(step, jnp.zeros_like(rewards[0]), rewards, reverse=True)[1]
-
-
-def _check_choices(q: jax.Array, probabilities: jax.Array, actions: jax.Array) -> None:
-    """Raise if probabilities do not add up to 1 or an action is not a valid choice, unless they are traced by JAX."""
-    if not jnp.issubdtype(actions.dtype, jnp.integer):
-        raise TypeError(f"actions: got {actions.dtype}, {shown(actions.tolist())}, want whole numbers")
-    if is_traced(q) or is_traced(probabilities) or is_traced(actions):
-        return
-    check_not_negative("probabilities", probabilities)
-    total = np.asarray(probabilities).sum(axis=-1)
-    if not np.allclose(total, 1, atol=1e-4):
-        raise ValueError(f"probabilities: got a sum of {total.ravel()[0]:.6g}, want 1 for each factor")
-    check_finite("q", jnp.where(probabilities > 0, q, 0))
-    odd = np.asarray(actions)[(np.asarray(actions) < 0) | (np.asarray(actions) >= q.shape[-1])]
-    if odd.size:
-        raise ValueError(f"actions: got {odd[0]}, want numbers from 0 to {q.shape[-1] - 1}")

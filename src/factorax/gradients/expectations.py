@@ -1,7 +1,7 @@
 """Statistics that are smooth functions of expectations: exact by enumeration, or estimated with standard errors."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,9 +27,10 @@ from .scores import (
     one_of,
 )
 
+MAX_TABLE_ROWS = 12
 Features = Callable[..., Any]
 Statistics = Callable[[Any, Any, int | None], Any]
-CHUNK_FLOATS = 1 << 22  # size limit of the scores of a chunk of samples, in numbers
+MAX_SCORES = 1 << 22  # numbers in the scores of samples that are computed together: 16 MB in single precision
 
 
 class Estimate(NamedTuple):
@@ -43,6 +44,17 @@ class Estimate(NamedTuple):
         if np.ndim(self.value):
             return f"{self.value} ± {self.error}" if np.any(self.error) else f"{self.value}"
         return f"{self.value:.4g}" + (f" ± {self.error:.2g}" if self.error else "")
+
+
+def table(factors: Sequence[str], columns: dict[str, Estimate], width: int, notes: Sequence[str] = ()) -> list[str]:
+    """Return the lines of a table with a row per factor, abbreviated if there are many."""
+    lines = [f"{'factor':>12}" + "".join(f"{name:>{width}}" for name in columns)]
+    for i, name in enumerate(factors if len(factors) <= MAX_TABLE_ROWS else factors[: MAX_TABLE_ROWS // 2]):
+        cells = (Estimate(column.value[i], column.error[i]) for column in columns.values())
+        lines.append(f"{name:>12}" + "".join(f"{cell!s:>{width}}" for cell in cells) + (notes[i] if notes else ""))
+    if len(lines) <= len(factors):
+        lines.append(f"{'…':>12}  and {len(factors) + 1 - len(lines)} more")
+    return lines
 
 
 def estimate(
@@ -119,7 +131,7 @@ def _estimate(
     data = jax.tree.map(lambda x: x.reshape(-1, size, *x.shape[1:]), data)
     states, _, n = next(iter(data["credits"].values())).shape
     scores, add, width = factor_scores(log_prob, params, disjoint=disjoint)
-    chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
+    chunk = max(1, min(size, MAX_SCORES // (4 * n * width)))
 
     first_order, features, statistics = functions
 
