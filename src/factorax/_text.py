@@ -39,6 +39,7 @@ def printable(text: object, keep: str = "", limit: int = 200) -> str:
     >>> printable("x" * 1000, limit=10)
     'xxxxxxxxxx… (1,000 characters)'
     """
+    # The limit applies before escaping, so that a huge text costs nothing.
     full = str(text)
     rest = "" if len(full) <= limit else f"… ({len(full):,} characters)"
     escaped = (c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in full[:limit])
@@ -51,6 +52,7 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
     >>> nearest("leraning_rate", ["learning_rate", "gamma"])
     'learning_rate'
     """
+    # Case is the most common difference between names of libraries.
     by_lower = {each.lower(): each for each in known}
     match = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[match[0]] if match else None
@@ -72,6 +74,7 @@ class StructureWarning(UserWarning):
 
 def warn(message: str, category: type[Warning] = StructureWarning) -> None:
     """Issue a warning that points at the caller's line outside this package, however deep the call is."""
+    # A fixed depth would point into this package, since the same checks are reached in many ways.
     depth, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "factorax":
         depth, frame = depth + 1, frame.f_back

@@ -26,13 +26,13 @@ from .comparison_plan import likeness
 
 Test = Callable[[np.ndarray], np.ndarray]
 """Maps groups, booleans ``(B, n)``, to the targets that each moved, booleans ``(B, m)``."""
-_TRIED = 24
+CANDIDATES = 24
 """Number of candidate groups of each kind."""
-_CLIMBED = 3
+IMPROVED_CANDIDATES = 3
 """Number of candidates that are improved further."""
-_DENSE = 0.055
+DENSE_SHARE = 0.055
 """Share of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
-_STANDS_OUT = 0.3
+MIN_LIKENESS = 0.3
 """Likeness above which a suspect is changed alone."""
 
 
@@ -71,6 +71,7 @@ def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
     edges, ruled_out = known | shown(groups, moved), any_of(groups.T, ~moved)
     while True:
         is_open = ~ruled_out & ~edges
+        # The only open factor of a group must have moved the target, if no known edge can have.
         last = moved & ~any_of(groups, edges) & (_count(groups, is_open) == 1)
         if not last.any():
             return Trial(groups=groups, moved=moved, edges=edges, open=is_open)
@@ -91,9 +92,10 @@ def resolve(test: Test, known: np.ndarray, rng: np.random.Generator, rate: float
     n, m = known.shape
     groups, moved = np.zeros((0, n), bool), np.zeros((0, m), bool)
     trial = decode(groups, moved, known)
+    # A rate of 0 would make every outcome certain and all groups equal.
     rate = float(np.clip(rate, 0.1 / n, 0.5))
     while trial.open.any():
-        dense = (rate * trial.open + trial.edges).mean() > _DENSE
+        dense = (rate * trial.open + trial.edges).mean() > DENSE_SHARE
         new = np.eye(n, dtype=bool) if dense else next_group(trial, rng, rate)[None]
         outcome = test(new)
         asked = ~any_of(new, trial.edges)[0] & any_of(new, trial.open)[0]
@@ -131,19 +133,19 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
         return ((entr(moves) + entr(1 - moves)) * (groups @ parents < 0.5)).sum(axis=1)
 
     active = asked.any(axis=1)
-    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: what cancels must not always be together
-    anywhere = (rng.random((_TRIED, n)) < size[:, None]) & active
-    picked = rng.choice(np.flatnonzero(asked.any(axis=0)), _TRIED)  # targets; a group has open factors of one
-    size = 0.5 ** rng.integers(0, 4, _TRIED)
-    for_one = asked[:, picked].T & (rng.random((_TRIED, n)) < size[:, None])
+    # Half of the factors at most: two whose changes cancel must not always be together.
+    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, CANDIDATES)
+    anywhere = (rng.random((CANDIDATES, n)) < size[:, None]) & active
+    picked = rng.choice(np.flatnonzero(asked.any(axis=0)), CANDIDATES)  # targets; a group has open factors of one
+    size = 0.5 ** rng.integers(0, 4, CANDIDATES)
+    for_one = asked[:, picked].T & (rng.random((CANDIDATES, n)) < size[:, None])
     singles = np.eye(n, dtype=bool)[np.argsort(-asked.sum(axis=1))[:4]]
     tried = np.vstack([anywhere, for_one, singles, active])
     value = told(tried)
-    order = np.argsort(-value)[:_CLIMBED]
+    order = np.argsort(-value)[:IMPROVED_CANDIDATES]
     best, most = np.vstack([tried[order], active]), np.append(value[order], value[-1])
-    for family in rng.permutation(np.unique(trial.edges, axis=1).T)[
-        : 2 * _TRIED
-    ]:  # one less, as long as that tells more
+    # Leave out the parents of one target at a time, as long as that tells more about the others.
+    for family in rng.permutation(np.unique(trial.edges, axis=1).T)[: 2 * CANDIDATES]:
         less = best & ~family
         value = told(less)
         better = value > most
@@ -159,7 +161,7 @@ def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
     targets, suspects, _ = suspects_of(trial)
     share = np.where(suspects, likeness(known)[:, targets], 0.0)
     share /= np.maximum(share.sum(axis=0), 1e-12)
-    standing = np.where(share > _STANDS_OUT, share, 0.0).sum(axis=1)
+    standing = np.where(share > MIN_LIKENESS, share, 0.0).sum(axis=1)
     return (np.arange(len(known)) == standing.argmax()) & standing.any()
 
 
@@ -180,6 +182,7 @@ def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def any_of(groups: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """Return whether a group ``(B, n)`` contains one of the pairs ``(n, m)``, for each target: a boolean product."""
+    # In single precision by BLAS, which is many times as fast as a product of booleans.
     return groups.astype(np.float32) @ pairs.astype(np.float32) > 0.5
 
 

@@ -82,6 +82,7 @@ def intervene(
     checked("tolerance", tolerance, NotNegative | None)
     places = [checked("exogenous", each, Annotated[int, Range(0)])
               for each in listed("exogenous", exogenous, "places in the flat observation")]  # fmt: skip
+    # Everything below may raise: the simulator may be a process.
     simulator = simulator_of(problem, horizon, policy, places)
     try:
         state = _check_repeats(simulator, seed, streams)
@@ -95,6 +96,7 @@ def intervene(
         if not by_tests:
             try:
                 networks = {name: _network(simulator, name, trials, groups, seed, granted) for name in names}
+            # Replays show nothing any more: start again with tests over seeds.
             except ShiftedError as shift:
                 _warn_of_shift(simulator, shift)
                 state, by_tests = "shifted", True
@@ -153,9 +155,9 @@ def measure_lags(
         return LaggedNetwork.from_lags(np.where(net.to_dense() > 0, first, -1), net.actions, net.targets)
 
 
-_WEAK = 1e-3
+WEAK_EFFECT = 1e-3
 """Effects below this share of a target's spread may be rounding errors of a simulator."""
-_ALONE = 8
+SINGLE_FACTORS = 8
 """Number of factors that are changed one by one if such effects occur, to see how many there are."""
 
 
@@ -184,6 +186,7 @@ class _Evidence:
     def add(self, episode: Reruns) -> None:
         groups, moved, edges = episode.groups.astype(int), episode.moved, self.edges
         stayed = groups.T @ ~moved
+        # With two known parents in the group, the change cannot be ascribed to one.
         sole = moved & (groups @ edges.astype(int) == 1)
         self.trials += stayed > 0
         self.speaks += np.where(edges, groups.T @ sole, stayed > 0)
@@ -193,7 +196,7 @@ class _Evidence:
 
     def count_slight(self, episode: Reruns, rng: np.random.Generator) -> None:
         """Change a few factors one by one, and count the pairs whose target changes by less than the tolerance."""
-        factors = rng.permutation(len(self.edges))[:_ALONE]
+        factors = rng.permutation(len(self.edges))[:SINGLE_FACTORS]
         episode.test(np.eye(len(self.edges), dtype=bool)[factors])
         self.edges = self.edges | shown(episode.groups, episode.moved)
         self.add(episode)
@@ -216,12 +219,14 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     counts, sums = np.zeros((2, n, m), int), np.zeros((2, n, m))
     evidence = _Evidence(granted.copy(), trials=counts[0], speaks=counts[1], change=sums[0], peak=sums[1])
     began = simulator.steps
+    # Other numbers for each network, the same for each call.
     rng = np.random.default_rng([seed, len(name)])
 
     def episode(number: int) -> Reruns:
         return Reruns(simulator=simulator, name=name, seed=seed + number, rng=rng, not_finite=evidence.not_finite)
 
     pending, number = [], 0
+    # With edges to start from, plans rule out many pairs at once from the first episode on.
     if groups and not granted.any():
         pending = _look_around(episode, evidence, trials, rng)
         number = 1 + len(pending)
@@ -348,8 +353,9 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
     weak = int(_is_weak(relative).sum())
     if weak:
         notes.append(
-            f"{counted(weak, 'edge changes', 'edges change')} the target by less than {_WEAK:.1%} of its spread: real "
-            f"but negligible influence, or rounding and step sizes of a solver, which tolerance={_WEAK:g} leaves out"
+            f"{counted(weak, 'edge changes', 'edges change')} the target by less than {WEAK_EFFECT:.1%} of its spread: "
+            "real but negligible influence, or rounding and step sizes of a solver, which "
+            f"tolerance={WEAK_EFFECT:g} leaves out"
         )
     if evidence.not_finite:
         notes.append(
@@ -381,6 +387,7 @@ def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Stream
     rng = np.random.default_rng(seed)
     n = simulator.network.shape[0]
     acted = simulator.sequence(rng, alike=False) if simulator.policy is None else simulator.acted(seed)
+    # A policy is played in another program, or through other wrappers, than repeated actions.
     for base in [acted] + [None] * (simulator.policy is not None):
         first, again = (simulator.play(seed, base, acted, np.zeros((1, n), bool))[0] for _ in range(2))
         differs = ~((first == again) | (np.isnan(first) & np.isnan(again)))
@@ -419,7 +426,7 @@ def _warn_of_shift(simulator: Simulator, shift: ShiftedError) -> None:
 
 
 def _is_weak(relative: np.ndarray) -> np.ndarray:
-    return (relative > 0) & (relative < _WEAK)
+    return (relative > 0) & (relative < WEAK_EFFECT)
 
 
 def _slight(evidence: _Evidence) -> str:
@@ -435,9 +442,9 @@ def _warn_of_weak(found: Discovery, evidence: _Evidence) -> None:
     weak, edges = int(_is_weak(found.relative).sum()), int(evidence.edges.sum())
     if weak and 2 * weak >= edges:
         warn(
-            f"problem: {weak} of {counted(edges, 'edge')} change the target by less than {_WEAK:.1%} of its spread. If "
-            "the simulator solves equations iteratively or chooses its time steps, this may be rounding rather than "
-            f"influence; leave such edges out with tolerance={_WEAK:g}"
+            f"problem: {weak} of {counted(edges, 'edge')} change the target by less than {WEAK_EFFECT:.1%} of its "
+            "spread. If the simulator solves equations iteratively or chooses its time steps, this may be rounding "
+            f"rather than influence; leave such edges out with tolerance={WEAK_EFFECT:g}"
         )
     if evidence.slight_alone and 2 * evidence.slight_alone >= evidence.alone:
         warn(

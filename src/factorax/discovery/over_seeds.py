@@ -18,9 +18,9 @@ from .result import Discovery
 from .score import detectable
 from .simulator import Simulator
 
-_HELD = (0.0, 0.03, 0.3)
+HOLD_RATES = (0.0, 0.03, 0.3)
 """How often the actions of the tests leave their usual value: rarely, so that their mean is informative."""
-_FEWEST = 30
+MIN_TEST_SAMPLES = 30
 """Minimum number of samples for the dependence test."""
 
 
@@ -115,7 +115,8 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
     p_value = _paired(change, np.array(before), np.array(after), simulator.factor_of, both=simulator.policy is None)
     others = 0
     if simulator.policy is None:
-        others = max(trials * (n + 1), _FEWEST)
+        # As many steps again as the paired runs took.
+        others = max(trials * (n + 1), MIN_TEST_SAMPLES)
         unpaired = _unpaired(simulator, name, range(seed + trials, seed + trials + others), rng)
         p_value = np.minimum(1.0, 2 * np.minimum(p_value, unpaired))
     return SeedComparison(
@@ -133,8 +134,9 @@ def _one_by_one(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` of both."""
     n = simulator.network.shape[0]
-    acted = simulator.sequence(rng, alike=False, rates=_HELD) if simulator.policy is None else simulator.acted(seed)
-    forced, at = simulator.unlike(acted, rng, rates=_HELD), int(rng.integers(simulator.horizon))
+    has_policy = simulator.policy is not None
+    acted = simulator.acted(seed) if has_policy else simulator.sequence(rng, alike=False, rates=HOLD_RATES)
+    forced, at = simulator.unlike(acted, rng, rates=HOLD_RATES), int(rng.integers(simulator.horizon))
     if name == "one-step":
         psi = simulator.play_once(seed, acted, forced, np.eye(n, dtype=bool), at)
         steps = slice(at, at + 1) if psi.shape[1] == 1 else slice(None)
@@ -164,6 +166,7 @@ def _paired(
         return p_value
     active = (change != 0).sum(axis=0)
     least = 0.5 ** np.maximum(active - 1, 0)
+    # Bonferroni over the components of a factor and the two features of their actions.
     tests = 2 * np.bincount(factor_of, minlength=n)[:, None]
     for feature in (place, np.abs(place - 0.5)):
         contrast = feature[trials:] - (feature[:trials] if both else feature[trials:].mean(axis=0))
@@ -182,7 +185,7 @@ def _unpaired(simulator: Simulator, name: str, seeds: range, rng: np.random.Gene
     n, m = simulator.network.shape
     nothing, sums, did = np.zeros((1, n), bool), [], []
     for seed in seeds:
-        acted = simulator.sequence(rng, alike=False, rates=_HELD)
+        acted = simulator.sequence(rng, alike=False, rates=HOLD_RATES)
         if name == "one-step":
             at = int(rng.integers(simulator.horizon))
             acted[at] = simulator.sequence(rng, alike=False, rates=(1.0,))[at]  # independent of earlier actions

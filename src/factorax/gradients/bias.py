@@ -50,8 +50,10 @@ class BiasReport:
         bias."""
         gain = float(self.reference_variance.value - self.variance.value)
         bias = float(self.total_squared.value)
+        # Without a gain in variance no batch is small enough.
         if gain <= 0 or bias != bias:  # NaN in, NaN out
             return bias if bias != bias else 0.0
+        # An exact bias of zero comes out as a rounding error.
         return gain / bias if bias > 1e-12 * gain else float("inf")
 
     def __str__(self) -> str:
@@ -100,6 +102,7 @@ def bias_report(
     net, reference = as_fixed(net, "net"), as_fixed(reference, "reference")
     if net.shape != reference.shape:
         raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, the shape of net")
+    # The reference has the same factors, so that one set of scores serves all three gradients.
     functions = (_first_order, _features, _statistics)
     samples = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
     credits = {"k": credit(net, psi, weights), "k_ref": credit(reference, psi, weights)}

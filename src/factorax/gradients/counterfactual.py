@@ -75,6 +75,8 @@ def difference_returns(rewards: Any, counterfactual: Any, gamma: float, *, publi
     checked("published", published, bool)
     if counterfactual.shape[:-1] != rewards.shape:
         raise ValueError(f"counterfactual: got shape {counterfactual.shape}, want {(*rewards.shape, 'n')}")
+    # Kept because published results use it: subtracting the counterfactual of later steps removes the action's later
+    # effects.
     if published:
         warnings.warn(
             "published=True: difference rewards as published are myopic, their expected gradient contains only "

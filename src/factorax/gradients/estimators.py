@@ -84,6 +84,7 @@ def vanilla(
     """
     batch = _Batch(log_prob, params, actions, psi, obs, probabilities, joint=True)
     total = credit(InfluenceNetwork.complete(1, batch.psi.shape[-1]), batch.psi, weights)
+    # A scalar b(s) is valid for any policy, one per factor only for a product.
     if baseline is not None and jnp.shape(baseline)[-1:] > (1,):
         batch.check_product_form(None)
     return batch.gradient(batch.without_baseline(total, baseline))
@@ -147,6 +148,7 @@ class _Batch:
         self.shape, self.params = self.psi.shape[:-1], params
         self.actions = flatten_batch(actions, self.shape, "actions")
         self.obs = None if obs is None else flatten_batch(obs, self.shape, "obs")
+        # A single sample has no batch axes.
         size = max(1, math.prod(self.shape))
         if probabilities is None:
             self.share = on_device(np.full((size, 1), 1 / size))

@@ -86,6 +86,7 @@ def estimate(
     - Other arguments are as in `variance_report`.
     """
     checked("disjoint", disjoint, bool)
+    # Standard errors need values, and warnings in a compiled function would be issued once for all.
     if any_traced((params, credits, actions, obs)):
         raise TypeError(
             "psi: got an array that is traced by JAX, want concrete values: a report has standard errors and warnings. "
@@ -108,6 +109,7 @@ def estimate(
             f"{counted(n_factors, 'factor')}; want one row per factor (net.factor)"
         )
     check_where_known(log_prob, params, data["actions"], data["obs"], factorisation)
+    # A wrong `disjoint` would give wrong variances without any sign of it.
     if disjoint:
         check_disjoint(log_prob, params, n, data["actions"], data["obs"])
     traced = TracedLogProb(log_prob, params, *one_of(data["obs"], data["actions"]))
@@ -131,6 +133,7 @@ def _estimate(
     data = jax.tree.map(lambda x: x.reshape(-1, size, *x.shape[1:]), data)
     states, _, n = next(iter(data["credits"].values())).shape
     scores, add, width = factor_scores(log_prob, params, disjoint=disjoint)
+    # The factor 4 is room for the derived quantities of each score.
     chunk = max(1, min(size, MAX_SCORES // (4 * n * width)))
 
     first_order, features, statistics = functions
@@ -157,6 +160,7 @@ def _estimate(
         return values, jax.tree.map(lambda v: v / (size - 1), mean_of(squared_influence))
 
     weights = jnp.full((states, size), 1 / size) if probabilities is None else probabilities.reshape(states, size)
+    # One state after another, because the scores of one may fill the memory.
     values, variances = jax.lax.map(at_state, (data, weights))
     mean = jax.tree.map(lambda v: v.mean(axis=0), values)
     return mean, jax.tree.map(lambda s: jnp.sqrt(s.sum(axis=0)) / states, variances)
@@ -164,6 +168,7 @@ def _estimate(
 
 def _weighted_mean(samples: Any, weights: jax.Array, chunk: int, function: Callable[[Any], Any]) -> Any:
     """Return the weighted mean of a function of one sample, computed in chunks of samples."""
+    # The last chunk is filled with copies of weight 0, so that one program serves all.
     missing = -len(weights) % chunk
 
     def split(x: jax.Array) -> jax.Array:

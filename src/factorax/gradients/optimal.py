@@ -108,6 +108,7 @@ def least_squares_baseline(
     p = jnp.full(psi.shape[0], 1 / psi.shape[0]) if p is None else p
     z = score_matrix(log_prob, params, actions=actions, obs=obs)  # (samples, |θ|, n)
     k, overlap = credit(net, psi, weights), jnp.einsum("sti,stl->sil", z, z)  # ⟨zᵢ, zₗ⟩ of each sample
+    # Without the overlap of different factors, the variance is the sum of those of the terms.
     overlap = overlap * jnp.eye(net.shape[0]) if separately else overlap
     n, f = phi.shape[1:]
     system = jnp.einsum("s,sil,sif,slg->iflg", p, overlap, phi, phi, optimize="optimal").reshape(n * f, n * f)
@@ -145,6 +146,7 @@ def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Ar
             f"actions: got {odd}, want numbers from 0 to the size of the factor minus 1, with sizes {tuple(sizes)}"
         )
     width = int(max(np.prod(counts) // c for c in counts))
+    # A single factor has one feature, which is constant.
     others = np.zeros(actions.shape, int)
     for i in range(len(counts) if len(counts) > 1 else 0):
         rest = np.delete(np.arange(len(counts)), i)

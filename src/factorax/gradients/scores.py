@@ -81,6 +81,7 @@ def batched_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> 
             "is called with one observation and one action: does psi lack a batch axis that actions has, or does the "
             "result need a squeeze?"
         )
+    # vmap has removed the axis of samples, so that one number per action has one axis left.
     if per_factor.ndim < 2:
         raise ProductFormError(
             "log_prob: got one number for one action, want (n,), one log-probability per factor. A joint "
@@ -153,6 +154,7 @@ def factor_scores(
     |θ|, and weighted scores are added.
     """
     if not disjoint:
+        # Reverse mode: n outputs, and far more parameters than factors.
         theta, unravel = ravel_pytree(params)
         shared = lambda o, a: jax.jacrev(lambda t: log_prob(unravel(t), o, a))(theta)  # noqa: E731
         return shared, lambda weighted: weighted.sum(axis=0), theta.size
@@ -177,6 +179,7 @@ def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: An
     weight = np.linspace(1.0, 2.0, n)
     some_obs, some_actions = _few(obs), _few(actions)
     traced = TracedLogProb(log_prob, params, *one_of(some_obs, some_actions))
+    # One gradient per factor would show the same at n times the cost.
     weighted, plain = (
         jax.tree.map(np.asarray, _gradient(traced, params, some_obs, some_actions, w)) for w in (weight, np.ones(n))
     )
@@ -229,7 +232,9 @@ def check_product_form(
             "the actions of each factor"
         )
     exchanged = [jax.tree.map(lambda x: np.roll(x, 1, axis=0), column) for column in columns]
+    # Another program, or another row of a batch, may round differently.
     tolerance = 1e-5 if before.dtype.itemsize < 8 else 1e-10
+    # Two indices differ in a digit, so that for each pair one group has the one and not the other.
     for digit in range(max(1, (n - 1).bit_length())):
         for value in (0, 1):
             moved = [i for i in range(n) if (i >> digit & 1) == value]
@@ -258,6 +263,7 @@ def check_where_known(
     log_prob: LogProb, params: Any, actions: Any, obs: Any, factorisation: Factorisation | None
 ) -> None:
     """Run `check_product_form` on a few samples of a flat batch, unless values or the factors' actions are unknown."""
+    # Inside jit there are no values to exchange; the first call outside checks them.
     if len(jax.tree.leaves(actions)[0]) < 2 or any_traced((params, actions, obs)):
         return
     some_actions, some_obs = _few(actions), _few(obs)

@@ -57,6 +57,7 @@ class VarianceReport:
 
     def __str__(self) -> str:
         columns = ("alpha", "quadratic", "linear", "covariance", "delta", "vanilla", "factored")
+        # The paper states two terms; where they do not suffice, the row says so.
         notes = ["" if holds else "  *" for holds in self.two_terms_suffice]
         lines = [f"variance of the whole gradient, vanilla / factored: {self.ratio:.3g}"]
         lines += table(self.factors, {name: getattr(self, name) for name in columns}, 20, notes)
@@ -124,6 +125,7 @@ def variance_report(
             "obs differs among samples that should be of one state: the variance then includes that of the states, and "
             "the three terms do not add up to it. Pass (states, samples, ...), with several actions drawn in each state"
         )
+    # Dropped targets must be uncorrelated with the score, which the samples can test.
     squared_bias, noise = figures.pop("bias").value
     report = VarianceReport(net.actions, **figures, two_terms_suffice=net.coparent_condition())
     # E[zᵢ bᵢ] is zero for a correct network: up to rounding if exact, up to 5.5 standard errors if sampled. The weights
@@ -194,6 +196,7 @@ def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None,
     for name, bound in (("weights", lam), ("lower", lowest), ("upper", highest)):
         if bound.shape != (m,):
             raise ValueError(f"{name}: got {shape_of(bound)}, want ({m},), one per target")
+    # Swapped bounds would shift targets to the wrong side without any sign of it.
     if not is_traced(lowest) and not is_traced(highest) and (np.asarray(lowest) > np.asarray(highest)).any():
         raise ValueError(f"lower, upper: got {lowest.tolist()} and {highest.tolist()}, want lower ≤ upper")
     warnings.warn(
@@ -214,6 +217,7 @@ def moments_of(
     z: jax.Array, add: Any, centre: dict[str, jax.Array], credits: jax.Array, name: str = "any"
 ) -> dict[str, jax.Array]:
     """Return first and second moments of the terms and of their sum about a centre."""
+    # About a centre: E[x²] − E[x]² of targets with a large mean would be lost in rounding.
     away = {key: value - centre[key] for key, value in terms_of(z, add, credits, name).items()}
     terms, whole = away[f"{name}_terms"], away[f"{name}_whole"]
     return away | {f"{name}_terms_squared": (terms**2).sum(axis=1), f"{name}_whole_squared": (whole**2).sum()}
@@ -269,7 +273,8 @@ def _variance_statistics(
     # both means come from the same samples and are correlated
     linear = linear - (0 if samples is None else covariance / samples)
     delta = vanilla - factored
-    dropped = sum(x["vanilla_terms"] - x["factored_terms"] for x in (centre, mean))
+    means = {name: centre[name] + mean[name] for name in ("vanilla_terms", "factored_terms")}
+    dropped = means["vanilla_terms"] - means["factored_terms"]
     return {
         "alpha": mean["norm"],
         "quadratic": quadratic,

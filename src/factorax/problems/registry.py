@@ -85,6 +85,7 @@ def in_simulator(name: str, simulator: str) -> str:
 
 
 def _import(name: str, module: str, function: str) -> Any:
+    # A relative import would be relative to this file.
     if not module or module.startswith("."):
         raise ValueError(f"problem: got {name!r:.200}, want package.module:function")
     try:
@@ -104,6 +105,7 @@ def _from_module(name: str, module: str, function: str) -> Any:
     make = _import(name, module, function)
     if not callable(make):
         raise ValueError(f"problem: got {name!r:.200}, which is {shown(make)}; want a function that returns a problem")
+    # Created once to see what it is; training creates its own environments.
     problem: Any = create(make)
     if isinstance(problem, Problem):
         return problem

@@ -83,6 +83,7 @@ def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
     - **End**: truncated after `horizon` steps.
     """
     check_each(_SIZES, n=n, delay=delay, horizon=horizon)
+    # Returns, not rewards: no action influences a target of its own step.
     matrix = np.eye(n, dtype=bool) | np.eye(n, k=1, dtype=bool)
 
     def observe(wanted: jax.Array, time: jax.Array) -> jax.Array:
@@ -132,6 +133,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
     n = rows * columns
     place = np.arange(n).reshape(rows, columns)
     arrivals = np.zeros((rows, columns, 2), np.float32)
+    # Cars enter at the western and northern edges only.
     arrivals[:, 0, 0] = arrivals[0, :, 1] = 0.6
 
     def observe(cars: jax.Array) -> jax.Array:
@@ -148,6 +150,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
         east = jnp.pad(leaving[:, :-1, 0], ((0, 0), (1, 0)))  # cars from the west continue to the east
         south = jnp.pad(leaving[:-1, :, 1], ((1, 0), (0, 0)))
         new = jax.random.bernoulli(key, arrivals).astype(jnp.float32)
+        # A limit of 20 keeps observations bounded; arrivals beyond it are lost.
         cars = jnp.minimum(cars - leaving + jnp.stack([east, south], axis=-1) + new, 20.0)
         time = state["time"] + 1
         psi = -cars.sum(axis=-1).reshape(-1) / 10
@@ -168,6 +171,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
         views = jnp.concatenate([cars, *(padded[(..., *where, slice(None))] for where in around)], axis=-1)
         return views.reshape(*obs.shape[:-1], n, -1)
 
+    # Imported here, because the other problems do not need it.
     import networkx as nx
 
     roads = nx.DiGraph()
