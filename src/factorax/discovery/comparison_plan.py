@@ -47,13 +47,13 @@ def plan(
     n = len(known)
     runs = np.zeros((0, n), bool) if runs is None else runs
     worth = np.where(known, 0.0, np.square(need) * (1 + WORTH_OF_LIKELY * likeness(known)))
-    wanted = worth.any(axis=0)
-    if not wanted.any():
+    searched = worth.any(axis=0)
+    if not searched.any():
         return np.zeros((0, n), bool)
     # Targets with the same parents are told apart by no run, and grids have many of them.
-    families, member = np.unique(known[:, wanted], axis=1, return_inverse=True)
+    families, member = np.unique(known[:, searched], axis=1, return_inverse=True)
     of_families = np.zeros((families.shape[1], n))
-    np.add.at(of_families, member.ravel(), worth[:, wanted].T)
+    np.add.at(of_families, member.ravel(), worth[:, searched].T)
     first = max(len(runs), 1)
     best, most = np.zeros((0, n), bool), -1.0
     for more in range(1, MAX_RUNS + 1):
@@ -114,8 +114,8 @@ class _Codes:
         between the pairs of its families."""
         first = max(len(runs), 1)
         free = n_runs - first
-        made = np.zeros((1, parents.shape[1]), bool) if not len(runs) else runs
-        prefixes, of_factor = np.unique(made.T, axis=0, return_inverse=True)
+        earlier = np.zeros((1, parents.shape[1]), bool) if not len(runs) else runs
+        prefixes, of_factor = np.unique(earlier.T, axis=0, return_inverse=True)
         patterns = (np.arange(2**free)[:, None] >> np.arange(free)) % 2 == 1
         bits = np.hstack([np.repeat(prefixes, 2**free, axis=0), np.tile(patterns, (len(prefixes), 1))])
         allowed = np.arange(len(bits)) // 2**free == of_factor.reshape(-1, 1)
@@ -134,16 +134,16 @@ class _Codes:
         by_code = np.zeros((len(self.parents), len(self.bits)))  # total value of the factors with each code
         np.add.at(by_code.T, self.code, self.worth.T)
         disturbed = self.parents.astype(np.float32) @ self.separates[self.code]
-        told = ((disturbed == 0).astype(np.float32) @ self.separates.T > 0).astype(np.float32)
+        informs = ((disturbed == 0).astype(np.float32) @ self.separates.T > 0).astype(np.float32)
         for _ in range(MAX_SWEEPS):
             changed = False
             for i in rng.permutation(self.parents.shape[1]):
-                old, theirs = self.code[i], np.flatnonzero(self.parents[:, i])
-                value = self.worth[:, i] @ told
-                left = disturbed[theirs] - self.separates[old]
-                still = (left == 0)[:, None] & (self.separates == 0)[None]  # families, codes, pairs
-                would_tell = still.astype(np.float32) @ self.separates.T > 0  # families, codes of i, codes of others
-                value += (would_tell * by_code[theirs][:, None]).sum(axis=(0, 2))
+                old, families_of_factor = self.code[i], np.flatnonzero(self.parents[:, i])
+                value = self.worth[:, i] @ informs
+                remaining = disturbed[families_of_factor] - self.separates[old]
+                still = (remaining == 0)[:, None] & (self.separates == 0)[None]  # families, codes, pairs
+                would_inform = still.astype(np.float32) @ self.separates.T > 0  # families, codes of i, codes of others
+                value += (would_inform * by_code[families_of_factor][:, None]).sum(axis=(0, 2))
                 value = np.where(self.allowed[i], value, -1.0)
                 # At random among equals, so that the plans of several episodes differ.
                 new = rng.choice(np.flatnonzero(value >= value.max() * (1 - 1e-9)))
@@ -153,11 +153,11 @@ class _Codes:
                 self.code[i] = new
                 by_code[:, old] -= self.worth[:, i]
                 by_code[:, new] += self.worth[:, i]
-                disturbed[theirs] = left + self.separates[new]
-                told[theirs] = would_tell[:, new]
+                disturbed[families_of_factor] = remaining + self.separates[new]
+                informs[families_of_factor] = would_inform[:, new]
             if not changed:
                 break
-        return float((told * by_code).sum())
+        return float((informs * by_code).sum())
 
     def groups(self, rng: np.random.Generator) -> np.ndarray:
         """Return all runs ``(N, n)``. Some codes are replaced by random ones, so that two factors whose changes cancel
@@ -166,5 +166,5 @@ class _Codes:
         harmless = self.allowed & (self.parents.T.astype(np.float32) @ quiet @ self.separates.T == 0)
         drawn = np.where(harmless, rng.random(harmless.shape), -1.0).argmax(axis=1)
         code = np.where(rng.random(len(self.code)) < RANDOM_CODES, drawn, self.code)
-        told = (quiet @ self.separates.T > 0)[:, code] * self.worth
-        return self.bits[code if told.any() else self.code].T
+        informs = (quiet @ self.separates.T > 0)[:, code] * self.worth
+        return self.bits[code if informs.any() else self.code].T

@@ -31,9 +31,9 @@ class Reruns:
         self.simulator, self.seed, self.not_finite = simulator, seed, not_finite
         # Influence over long distances may need many actors to do the same for a while.
         alike = seed % 2 == 0  # in every second episode
-        acted = simulator.sequence(rng, alike=alike) if simulator.policy is None else simulator.acted(seed)
-        self.forced, self.at = simulator.unlike(acted, rng), int(rng.integers(simulator.horizon))
-        self.acted, self.base = acted, None if name == "closed-loop" else acted
+        actions = simulator.sequence(rng, alike=alike) if simulator.policy is None else simulator.acted(seed)
+        self.forced, self.at = simulator.unlike(actions, rng), int(rng.integers(simulator.horizon))
+        self.acted, self.base = actions, None if name == "closed-loop" else actions
         self.once = name == "one-step"
         # Where others react, what both runs have in common may hold fixed what carries the influence.
         self.all_pairs = name != "closed-loop"
@@ -58,9 +58,9 @@ class Reruns:
         if notes is None:
             return
         first = self._notes = notes[0] if self._notes is None else self._notes
-        held = held_steps(first, notes[len(notes) - len(groups) :])
-        if (held < self.simulator.horizon).any():
-            raise ShiftedError(groups[held.argmin()], int(held.min()))
+        steps_held = held_steps(first, notes[len(notes) - len(groups) :])
+        if (steps_held < self.simulator.horizon).any():
+            raise ShiftedError(groups[steps_held.argmin()], int(steps_held.min()))
 
     def _run(self, groups: np.ndarray) -> np.ndarray:
         """Return the targets of every group, ``(B, T, m)``, after those of no group if there was no run before."""

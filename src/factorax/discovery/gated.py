@@ -165,18 +165,18 @@ def _learn(
         errors = jax.vmap(lambda c, k, x: _loss(c, _gates(logits, k), x))(critics, noise, data)
         return errors.mean() + rho * _chance(logits).sum()
 
-    def step(carry: Any, now: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        t, key = now
+    def step(carry: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+        t, key = inputs
         critics, logits, moments, gate_moments = carry
         picks, noise = jax.random.split(key)
         rows = jax.random.randint(picks, (2, batch_size), 0, half)
         training = jax.vmap(lambda x, i: jax.tree.map(lambda a: a[i], x))(halves, rows)
-        held = jax.tree.map(lambda x: x[::-1], training)
+        other_half = jax.tree.map(lambda x: x[::-1], training)
         keys = jax.random.split(noise, 2)
         opened = jax.vmap(lambda k: jnp.where(t < steps // 3, 1.0, _gates(logits, k)))(keys)
         slope = jax.vmap(jax.grad(_loss))(critics, opened, training)
         change, moments = for_weights.update(slope, moments)
-        gate_slope = jax.grad(held_out)(logits, critics, keys, held)
+        gate_slope = jax.grad(held_out)(logits, critics, keys, other_half)
         gate_change, gate_moments = for_gates.update(gate_slope, gate_moments)
         critics = optax.apply_updates(critics, change)
         # At most 3: there the gradient P(1 − P) of the penalty is still noticeable, and gates opened by chance close.

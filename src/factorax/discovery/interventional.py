@@ -233,13 +233,13 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     while pending or (evidence.trials[~evidence.edges] < trials).any():
         if not pending:
             pending, number = [episode(number)], number + 1
-        now = pending.pop(0)
+        current = pending.pop(0)
         if groups:
-            need = np.where(now.ruled_out, 0, np.maximum(trials - evidence.trials, 0))
-            _go_on(now, evidence, plan(evidence.edges, need, rng, now.runs, all_pairs=now.all_pairs), rng)
+            need = np.where(current.ruled_out, 0, np.maximum(trials - evidence.trials, 0))
+            _go_on(current, evidence, plan(evidence.edges, need, rng, current.runs, all_pairs=current.all_pairs), rng)
         else:
-            evidence.edges = evidence.edges | now.test(np.eye(n, dtype=bool))
-        evidence.add(now)
+            evidence.edges = evidence.edges | current.test(np.eye(n, dtype=bool))
+        evidence.add(current)
     if evidence.slight:
         evidence.count_slight(episode(number), rng)
         number += 1
@@ -386,10 +386,10 @@ def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Stream
     """
     rng = np.random.default_rng(seed)
     n = simulator.network.shape[0]
-    acted = simulator.sequence(rng, alike=False) if simulator.policy is None else simulator.acted(seed)
+    actions = simulator.sequence(rng, alike=False) if simulator.policy is None else simulator.acted(seed)
     # A policy is played in another program, or through other wrappers, than repeated actions.
-    for base in [acted] + [None] * (simulator.policy is not None):
-        first, again = (simulator.play(seed, base, acted, np.zeros((1, n), bool))[0] for _ in range(2))
+    for base in [actions] + [None] * (simulator.policy is not None):
+        first, again = (simulator.play(seed, base, actions, np.zeros((1, n), bool))[0] for _ in range(2))
         differs = ~((first == again) | (np.isnan(first) & np.isnan(again)))
         if differs.any():
             t = int(differs.any(axis=1).argmax())
@@ -404,7 +404,7 @@ def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Stream
             raise ValueError(f"problem: target {some(bad)} is not finite in step 0 with the seed {seed}; want numbers")
     if streams == "trust":
         return "trusted"
-    state = simulator.watch_streams(seed, acted)
+    state = simulator.watch_streams(seed, actions)
     if state == "unseen" and streams == "check":
         warn(
             "problem: the targets depend on the seed, but no random generator that reset(seed=…) seeds can be reached. "

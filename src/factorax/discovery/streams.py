@@ -168,6 +168,6 @@ def held_steps(first: np.ndarray, after: np.ndarray) -> np.ndarray:
     steps = len(first) - 2
     differs = (after != first) & (after != 0) & (first != 0)
     in_steps = differs[:, 1:-1]
-    held = np.where(in_steps.any(axis=1), in_steps.argmax(axis=1), steps)
+    steps_held = np.where(in_steps.any(axis=1), in_steps.argmax(axis=1), steps)
     # For what is compared only at the end, the step at which it began to differ is unknown.
-    return np.where(differs[:, 0] | differs[:, -1], 0, held)
+    return np.where(differs[:, 0] | differs[:, -1], 0, steps_held)

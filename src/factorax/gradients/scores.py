@@ -38,8 +38,8 @@ class TracedLogProb:
 
     def __init__(self, log_prob: LogProb, params: Any, obs: Any, action: Any):
         fresh = lambda *arguments: log_prob(*arguments)  # noqa: E731 (JAX keeps what it traced of a function it knows)
-        closed = jax.make_jaxpr(fresh)(params, obs, action)
-        self.jaxpr, self.constants, self.text = closed.jaxpr, closed.consts, str(closed.jaxpr)
+        program = jax.make_jaxpr(fresh)(params, obs, action)
+        self.jaxpr, self.constants, self.text = program.jaxpr, program.consts, str(program.jaxpr)
 
     def with_constants(self, constants: Sequence[Any]) -> Any:
         """Return the traced function, with these constants."""
@@ -237,11 +237,11 @@ def check_product_form(
     # Two indices differ in a digit, so that for each pair one group has the one and not the other.
     for digit in range(max(1, (n - 1).bit_length())):
         for value in (0, 1):
-            moved = [i for i in range(n) if (i >> digit & 1) == value]
-            unchanged = np.setdiff1d(np.arange(n), moved)
-            if not moved or not unchanged.size:
+            group = [i for i in range(n) if (i >> digit & 1) == value]
+            unchanged = np.setdiff1d(np.arange(n), group)
+            if not group or not unchanged.size:
                 continue
-            of_moved = {action for i in moved for action in groups[i]}
+            of_moved = {action for i in group for action in groups[i]}
             mixed = [exchanged[a] if a in of_moved else column for a, column in enumerate(columns)]
             first, second = before[:, unchanged], np.asarray(log_probs(join(mixed)))[:, unchanged]
             wrong = ~np.isclose(first, second, rtol=tolerance, atol=tolerance, equal_nan=True)
@@ -268,8 +268,8 @@ def check_where_known(
         return
     some_actions, some_obs = _few(actions), _few(obs)
     n = jax.eval_shape(lambda: batched_log_prob(log_prob, params, some_obs, some_actions)).shape[1]
-    drawn = (n, n) if factorisation is None else (len(factorisation), factorisation.n_actions)
-    if drawn == (n, len(_columns(actions)[0])):
+    sizes = (n, n) if factorisation is None else (len(factorisation), factorisation.n_actions)
+    if sizes == (n, len(_columns(actions)[0])):
         check_product_form(log_prob, params, actions=some_actions, obs=some_obs, factorisation=factorisation)
 
 

@@ -201,9 +201,9 @@ def best_action(centre: Any, *, k: int, penalty: float, norm: int = 1) -> Any:
     # At t = |cᵢ|; zeros stay at the centre for every t.
     level = xp.where(squares > 0, total / xp.where(squares > 0, squares, 1.0) + clipped, xp.inf)
     j = (level >= penalty**2).sum()
-    kept = xp.where(j > 0, total[xp.maximum(j - 1, 0)], 0.0)
+    inside = xp.where(j > 0, total[xp.maximum(j - 1, 0)], 0.0)
     excess = penalty**2 - (k - j)
-    t = xp.sqrt(kept / xp.where(excess > 0, excess, 1.0))
+    t = xp.sqrt(inside / xp.where(excess > 0, excess, 1.0))
     return xp.concatenate([xp.clip(first, -t, t) + 0.0, rest])  # adding 0 removes −0
 
 

@@ -86,23 +86,23 @@ def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
     # Returns, not rewards: no action influences a target of its own step.
     matrix = np.eye(n, dtype=bool) | np.eye(n, k=1, dtype=bool)
 
-    def observe(wanted: jax.Array, time: jax.Array) -> jax.Array:
-        return jnp.append(wanted, 1.0 - time / horizon)
+    def observe(goals: jax.Array, time: jax.Array) -> jax.Array:
+        return jnp.append(goals, 1.0 - time / horizon)
 
     def reset(key: jax.Array):
-        wanted = jax.random.uniform(key, (n,), minval=-1.0)
-        state = {"wanted": wanted, "queue": jnp.zeros((delay, n)), "time": jnp.int32(0)}
-        return state, observe(wanted, state["time"])
+        goals = jax.random.uniform(key, (n,), minval=-1.0)
+        state = {"wanted": goals, "queue": jnp.zeros((delay, n)), "time": jnp.int32(0)}
+        return state, observe(goals, state["time"])
 
     def step(key: jax.Array, state, action: jax.Array) -> Step:
         arrived = state["queue"][0]
         queue = jnp.concatenate([state["queue"][1:], (action - state["wanted"])[None] ** 2])
         psi = -arrived - 0.5 * jnp.concatenate([jnp.zeros(1), arrived[:-1]])
         time = state["time"] + 1
-        wanted = jax.random.uniform(key, (n,), minval=-1.0)
-        after = {"wanted": wanted, "queue": queue, "time": time}
+        goals = jax.random.uniform(key, (n,), minval=-1.0)
+        after = {"wanted": goals, "queue": queue, "time": time}
         return Step(
-            state=after, obs=observe(wanted, time), psi=psi, terminated=jnp.array(False), truncated=time >= horizon
+            state=after, obs=observe(goals, time), psi=psi, terminated=jnp.array(False), truncated=time >= horizon
         )
 
     return Chain(

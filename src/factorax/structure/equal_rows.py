@@ -76,8 +76,8 @@ def _first_equal(hashes: np.ndarray) -> np.ndarray:
     first[order] = np.repeat(order[starts], np.diff(starts, append=n))
     rest = np.flatnonzero(hashes != hashes[first])
     if rest.size:
-        _, again, group_of = np.unique(hashes[rest], return_index=True, return_inverse=True)
-        first[rest] = rest[again[group_of]]
+        _, first_index, group_of = np.unique(hashes[rest], return_index=True, return_inverse=True)
+        first[rest] = rest[first_index[group_of]]
     return first
 
 

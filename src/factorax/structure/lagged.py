@@ -75,8 +75,8 @@ class LaggedNetwork(BaseNetwork):
             )
         if matrix.max(initial=-1) < 0:
             raise ValueError(f"lags: got {shown(lags)}, which has no edge; want at least one entry of 0 or more")
-        closed = InfluenceNetwork(matrix >= 0, actions, targets)
-        names = closed.actions, closed.targets
+        network = InfluenceNetwork(matrix >= 0, actions, targets)
+        names = network.actions, network.targets
         return cls(
             # One lag alone may leave actions without edges, which is no reason to warn.
             {int(lag): InfluenceNetwork._derive(matrix == lag, *names) for lag in np.unique(matrix[matrix >= 0])}
@@ -101,9 +101,9 @@ class LaggedNetwork(BaseNetwork):
         n, m = net.shape
         edges, size = influences(net, dynamics, local_actors=local_actors)
         # States change at the next step; rewards and actors read the current state.
-        moves = {(u, v) for u, v in edges if v >= n + m or (n <= u < n + m and n <= v < n + m)}
+        state_changes = {(u, v) for u, v in edges if v >= n + m or (n <= u < n + m and n <= v < n + m)}
         u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
-        takes = [float(edge in moves) for edge in sorted(edges)]
+        takes = [float(edge in state_changes) for edge in sorted(edges)]
         steps = dijkstra(sparse.csr_array((takes, (u, v)), (size, size)), indices=np.arange(n))[:, n : n + m]
         return cls.from_lags(np.where(np.isfinite(steps), steps, -1).astype(int), net.actions, net.targets)
 

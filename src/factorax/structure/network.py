@@ -387,8 +387,8 @@ class InfluenceNetwork(BaseNetwork):
         new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
         # Labels do not change K, so the matrix and its form are shared.
         network = copy.copy(self)
-        for known in ("actions", "targets", "partition_maps", "_digest"):
-            vars(network).pop(known, None)
+        for name in ("actions", "targets", "partition_maps", "_digest"):
+            vars(network).pop(name, None)
         vars(network).update(_actions=new_actions, _targets=new_targets)
         return network
 

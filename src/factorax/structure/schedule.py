@@ -116,11 +116,11 @@ class NetworkSchedule(BaseNetwork):
             raise ValueError(f"step: got shape {step.shape}, want a number")
         xp = namespace(step)
         # Parts that have ended weigh 1 and those to come 0, so that one compiled program serves all steps.
-        now: Any = self.networks[0]
+        blend: Any = self.networks[0]
         for net, (start, stop) in zip(self.networks[1:], pairwise(self.boundaries), strict=True):
             progress = xp.clip((step - start) / (stop - start), 0.0, 1.0)
-            now = Blend(now, net, RAMPS[self.ramp](progress, xp))
-        return now
+            blend = Blend(blend, net, RAMPS[self.ramp](progress, xp))
+        return blend
 
     @property
     def static(self) -> InfluenceNetwork:

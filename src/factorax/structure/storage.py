@@ -130,10 +130,10 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(f"{name}.npy") as file:
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, in_columns, dtype = read_header[np.lib.format.read_magic(file)](file)
-        left = archive.getinfo(f"{name}.npy").file_size - file.tell()
-        if dtype.hasobject or in_columns or dtype.itemsize * math.prod(shape) != left:
+        size = archive.getinfo(f"{name}.npy").file_size - file.tell()
+        if dtype.hasobject or in_columns or dtype.itemsize * math.prod(shape) != size:
             raise ValueError(f"{name} is not an array of the size that it declares")
-        return np.frombuffer(file.read(left), dtype).reshape(shape).copy()
+        return np.frombuffer(file.read(size), dtype).reshape(shape).copy()
 
 
 def _check_size(actions: Any, targets: Any) -> None:
