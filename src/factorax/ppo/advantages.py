@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import Share, check_number, real_array
-from ..spec import Spec
 from .config import Config
 
 
@@ -85,19 +84,6 @@ def packed(samples: Samples) -> Callable[[jax.Array], Samples]:
         return jax.tree.unflatten(structure, parts)
 
     return take
-
-
-def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
-    """Return sums over the components of each factor, ``(..., c)`` → ``(..., n)``."""
-    if spec.factors is None:
-        return by_component
-    zeros = jnp.zeros((*by_component.shape[:-1], spec.n_factors), by_component.dtype)
-    return zeros.at[..., spec.factors].add(by_component)
-
-
-def by_component(spec: Spec, by_factor: jax.Array) -> jax.Array:
-    """Return the value of the factor of each component, ``(..., n)`` → ``(..., c)``."""
-    return by_factor if spec.factors is None else by_factor[..., spec.factors]
 
 
 def ends(batch: TrainingBatch, config: Config) -> tuple[jax.Array, jax.Array]:

@@ -79,7 +79,7 @@ def check_memory(c: Any, agent: Any) -> None:
     Only the module tells whether it is recurrent, so the checks of recurrent architectures are made here, for an
     `Agent` that has been created.
     """
-    name = "policy" if agent.policy.memory else "critic" if agent.critic and agent.critic.own_memory else None
+    name = "policy" if agent.policy.memory else "critic" if agent.critic and agent.critic.memory else None
     if name is None or c.is_recurrent:  # those were checked with the settings
         return
     what = f"your own module with memory as {name}"

@@ -22,7 +22,7 @@ from .._checks import (
     nearest,
     shown,
 )
-from ..distributions import Bounded
+from ..distributions import DISTRIBUTIONS
 from .combinations import check_combinations
 
 _SCHEDULE_POINTS = 1001
@@ -92,8 +92,10 @@ Annealed = Literal["learning_rate", "clip_range", "ent_coef"]
 
 if TYPE_CHECKING:
     Seed = int
+    Bounded = str
 else:
     Seed = Annotated[int, Range(0, 2**32 - 1)] | None  # None is replaced by a random seed
+    Bounded = Literal[tuple(DISTRIBUTIONS.kinds)]
 Scheduled = Annotated[float, ScheduledRange(0)]
 
 

@@ -38,7 +38,7 @@ def check_critic(spec: Spec, config: Config) -> None:
     if config.critic == "reward" and config.default_action:
         default_actions(spec, config.default_action)
     elif config.is_counterfactual:
-        FactorActions.of(spec, critic=config.critic)
+        FactorActions.of(spec)
     if config.critic != "central" or config.estimator == "vanilla":
         return
     net = spec.network
@@ -60,7 +60,7 @@ class CounterfactualUpdate(Update):
     @cached_property
     def actions(self) -> FactorActions:
         """All actions of every factor."""
-        return FactorActions.of(self.spec, critic=self.config.critic)
+        return FactorActions.of(self.spec)
 
     def values_of(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
         """Return the critic's value of each factor's action given the others, ``(..., n)``, for raw actions ``(...,

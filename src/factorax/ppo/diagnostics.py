@@ -18,7 +18,7 @@ from .._credit import credit
 from ..networks.policies import Agent
 from ..spec import Spec
 from ..structure import InfluenceNetwork
-from .advantages import Samples, TrainingBatch, by_component, by_factor
+from .advantages import Samples, TrainingBatch
 from .config import Config
 
 
@@ -129,7 +129,7 @@ class Evidence:
     @cached_property
     def entropy(self) -> jax.Array:
         """The entropy of each factor's distribution, ``(N, n)``."""
-        entropy = by_factor(self.spec, self.spec.components.entropy(*self._out))
+        entropy = self.spec.by_factor(self.spec.components.entropy(*self._out))
         return entropy.reshape(-1, entropy.shape[-1])
 
     @cached_property
@@ -148,18 +148,18 @@ def scores_of(spec: Spec, agent: Agent, samples: Samples | TrainingBatch, parame
     log_prob = lambda parameters: spec.components.log_prob(parameters, spread, samples.action).sum()  # noqa: E731
     outer = jax.grad(log_prob)(parameters)
     if mask is not None:
-        outer = outer * by_component(spec, mask.astype(outer.dtype))[..., None]
+        outer = outer * spec.by_component(mask.astype(outer.dtype))[..., None]
     return Scores(outer, agent.policy.features(samples.obs, samples.local, samples.memory))
 
 
 def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., Any], jax.Array]:
     """Return a function from credits to |E[zᵢ cᵢ]|² and E|zᵢ cᵢ|², both ``(n,)``; and |zᵢ|², ``(N, n)``."""
     scores = scores_of(spec, agent, samples, samples.parameters)
-    squared = by_factor(spec, scores.squared)
+    squared = spec.by_factor(scores.squared)
 
     def moments(factor_credit: jax.Array) -> tuple[jax.Array, jax.Array]:
         factor_credit = jnp.broadcast_to(factor_credit, (len(scores.outer), spec.n_factors))
-        mean = by_factor(spec, scores.mean_squared(by_component(spec, factor_credit)))
+        mean = spec.by_factor(scores.mean_squared(spec.by_component(factor_credit)))
         return mean, (squared * factor_credit**2).mean(axis=0)
 
     return moments, squared

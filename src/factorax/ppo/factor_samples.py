@@ -55,7 +55,7 @@ class FactorUpdate(Update):
 
 def _split(n: int, agent: Agent, samples: Samples) -> Samples:
     """Return one sample for each of n factors of each sample; `obs` is the factor's observation."""
-    inputs = agent.policy.net.encoder.seen(samples.obs, samples.local, n)
+    inputs = agent.policy.net.encoder.inputs(samples.obs, samples.local, n)
     zeros = jnp.zeros_like(samples.credit)
     has_critic = agent.critic is not None
     by_factor = {
@@ -88,7 +88,7 @@ class _SingleFactors(Update):
         """The distribution of one component."""
         of = self.spec.components
         first: dict[str, np.ndarray] = {name: getattr(of, name)[:1] for name in ("choices", "low", "high")}
-        return Product(kinds=of.kinds[:1], **first, spread_of_state=of.spread_of_state)
+        return Product(kinds=of.kinds[:1], **first, settings=of.settings)
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
         """Return the output of the policy ``(N, 1, width)``, and the critic's predictions ``(N, 1)``."""

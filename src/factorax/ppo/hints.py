@@ -22,7 +22,7 @@ def warn_if_dense(spec: Spec, config: Config) -> None:
     """
     network = spec.network.static
     n, m = network.shape
-    if not spec.network_is_own or config.estimator != "factored" or min(n, m) < 2 or not spec.network.is_fixed:
+    if not spec.problem_defines_network or config.estimator != "factored" or min(n, m) < 2 or not spec.network.is_fixed:
         return
     if network.density == 1 and not network.is_soft and not network.made_complete:
         warn(

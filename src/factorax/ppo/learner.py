@@ -1,7 +1,6 @@
 """`Learner`: training as two pure functions, `init` and `update`."""
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import Partial
 
@@ -17,11 +15,8 @@ from .._arrays import zeros_of
 from .._checks import Seed, check_number, check_type, checked, is_traced
 from .._credit import credit
 from .._xla import separately
-from ..networks.architectures import NO_MODULES, OwnModules, check_init, looks_at_local, make_agent, runs_in_numpy
-from ..networks.custom import seen_shape
-from ..networks.jax_policy import ModuleArrays
+from ..networks.make import policy_arrays, uses_local, worker_policy
 from ..networks.policies import Agent, Policy
-from ..observations import ObservationSpace
 from ..rollouts.collector import Behaviour, Collector
 from ..rollouts.factory import collector_for
 from ..rollouts.transitions import Transition
@@ -31,12 +26,12 @@ from ..structure.base_network import RolloutView
 from . import devices
 from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch, starts
+from .agents import NO_MODULES, NetworkSettings, OwnModules, check_init, distribution_of, make_agent
 from .combinations import check_identity, check_memory, check_own_modules
 from .config import Config
 from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
 from .factor_samples import FactorUpdate
-from .fused_layers import without_gradients
 from .hints import warn_if_dense, warn_if_open_loop, warn_if_unscaled
 from .metrics import Metrics
 from .state import RunningMoments, TrainState, initial_state
@@ -90,7 +85,7 @@ class Learner:
                 f"network: got {network!r}, want 'adaptive', or a network (InfluenceNetwork.load reads a file)"
             )
         options: dict[str, Any] = {"weights": weights, "local": local, "neighbours": neighbours}
-        options |= {"bounded": config.bounded, "covariance": config.covariance, "std": config.std}
+        options["distribution"] = distribution_of(config)
         spec = Spec.of(problem, None if adaptive else network, **options)
         if not adaptive:
             warn_if_dense(spec, config)
@@ -137,11 +132,11 @@ class Learner:
         minibatches of steps use them."""
         c = self.config
         plain = c.minibatch_of == "steps" and c.objective != "natural" and not c.variance_report
-        if not plain or c.is_counterfactual or c.is_recurrent or not looks_at_local(self.spec, c, self.own):
+        if not plain or c.is_counterfactual or c.is_recurrent or not self.uses_local:
             return False
         if self.own.has_network:  # these may be recurrent
             return False
-        shape = seen_shape(self.spec)
+        shape = self.spec.local_shape
         return shape is not None and c.rollout_steps * shape[0] * shape[1] > LARGEST_SEEN
 
     @cached_property
@@ -151,9 +146,18 @@ class Learner:
 
     def new_collector(self) -> Collector:
         """Return a new collector, which may start environments and workers."""
-        policy = self._example.policy
-        network = None if runs_in_numpy(self.config, self.own) else WorkerNetwork.of(self.spec, self.config, policy)
-        return collector_for(self.spec, self.config, network, policy.memory)
+        uses = uses_local(self.spec, NetworkSettings.of(self.config, self.own))
+        return collector_for(self.spec, self.config, self.worker_policy, uses)
+
+    @cached_property
+    def worker_policy(self) -> Any:
+        """The policy that workers evaluate."""
+        return worker_policy(self.spec, NetworkSettings.of(self.config, self.own), self._example.policy)
+
+    @cached_property
+    def uses_local(self) -> bool:
+        """Whether a network uses local observations."""
+        return uses_local(self.spec, NetworkSettings.of(self.config, self.own), self.own.critic)
 
     @cached_property
     def _example(self) -> Agent:
@@ -228,11 +232,7 @@ class Learner:
         act = Partial(self._choose, policy, moments)
 
         def arrays() -> Any:
-            if not runs_in_numpy(self.config, self.own):
-                return module_arrays(policy, moments if self.config.normalize_obs else None)
-            if not self.config.normalize_obs:
-                return policy.to_numpy()
-            return policy.to_numpy(moments.mean, np.sqrt(np.asarray(moments.variance) + np.float32(1e-8)))
+            return policy_arrays(policy, moments if self.config.normalize_obs else None)
 
         return Behaviour(act, arrays, state.timesteps)
 
@@ -247,8 +247,7 @@ class Learner:
         among: tuple[jax.Array, int] | None = None,
     ) -> Any:
         obs = self.normalised(moments, obs)
-        with without_gradients():
-            (parameters, spread), memory = policy.step(obs, self.see(obs), memory)
+        (parameters, spread), memory = policy.step(obs, self.see(obs), memory)
         components = self.spec.components
 
         def sampled() -> jax.Array:
@@ -272,7 +271,7 @@ class Learner:
 
     def see(self, obs: jax.Array) -> Any:
         """Return local observations ``(..., c, l)``; None if there are none, or no network uses them."""
-        return self.spec.see(obs, jnp) if looks_at_local(self.spec, self.config, self.own) else None
+        return self.spec.local_of(obs, jnp) if self.uses_local else None
 
     def _seen(self, obs: jax.Array, lengths: jax.Array) -> Any:
         """Return the local observations of a rollout, given the lengths of its episodes, which are never negative. XLA
@@ -403,40 +402,3 @@ def _first_not_finite(transitions: Transition) -> jax.Array:
     bad = jnp.concatenate([~jnp.isfinite(psi), ~jnp.isfinite(obs).all(axis=-1, keepdims=True)], axis=-1)
     where = jnp.stack(jnp.unravel_index(bad.argmax(), bad.shape))
     return jnp.where(bad.any(), where, -1)
-
-
-@dataclass(frozen=True, eq=False)
-class WorkerNetwork:
-    """Maps the leaves of a policy and of the moments of observations, and observations, to the policy's output."""
-
-    template: tuple[Policy, RunningMoments | None]
-    """Defines the structure; its arrays are not used."""
-    observations: ObservationSpace
-    factors: np.ndarray | None
-    """The factor of each component, ``(c,)``; None if each component is a factor."""
-
-    @classmethod
-    def of(cls, spec: Spec, config: Config, policy: Policy) -> "WorkerNetwork":
-        """Create the function for policies of this structure."""
-        moments = RunningMoments.of((spec.n_inputs,)) if config.normalize_obs else None
-        template = jax.tree.map(lambda x: np.zeros(np.shape(x), x.dtype), (policy, moments))
-        return cls(template, spec.observations, spec.factors)
-
-    def __call__(self, leaves: Sequence[Any], rows: Any, memory: Any, local: Any) -> tuple[Any, Any]:
-        """Return parameters ``(B, c, width)`` and memory for rows of observations ``(B, d)``."""
-        policy, moments = jax.tree.unflatten(jax.tree.structure(self.template), leaves)
-        obs = rows if moments is None else moments.normalised(rows, self.observations.measured)
-        local_obs = None
-        if local is not None:
-            local_obs = jnp.asarray(
-                local(obs if self.observations.is_plain else self.observations.structured(obs, jnp))
-            )
-            local_obs = local_obs if self.factors is None else local_obs[..., self.factors, :]
-        (parameters, _), memory = policy.step(obs, local_obs, memory)
-        return parameters, memory
-
-
-def module_arrays(policy: Policy, moments: RunningMoments | None) -> ModuleArrays:
-    """Return the arrays of a policy, in the order of its leaves, for workers."""
-    log_std, colour = policy.spread_in_numpy()
-    return ModuleArrays(tuple(np.asarray(leaf) for leaf in jax.tree.leaves((policy, moments))), log_std, colour)

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import Count, Range, Seed, Whole, checked, shown
-from ..networks.architectures import OwnModules, memory_of, module_names, own_modules
 from ..networks.policies import Agent
 from ..problems.registry import find_problem
 from ..problems.vectors import OneOfMany
@@ -27,6 +26,7 @@ from ..spec import Spec, is_jax, opened
 from ..structure import InfluenceNetwork
 from ..structure.labels import counted
 from . import checkpoints
+from .agents import OwnModules, memory_of, own_modules
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
 from .config import WHO_STEPS, Config
 from .devices import peak_memory
@@ -368,7 +368,7 @@ class FactoredPPO:
         problem, network = self.names
         about = {"config": dataclasses.asdict(self.config), "timesteps": self.num_timesteps}
         about |= {"problem": problem, "network": network, "given": self._given, "trained_on": sizes(self.spec)}
-        about["modules"] = module_names(self.state.agent)
+        about["modules"] = self.state.agent.module_names
         arrays = {} if self._episodes is None else episodes_.to_arrays(self._episodes)
         # The reader chooses the settings, so those that are leaves of the state are not written.
         checkpoints.save(saved_as(path), self.state._replace(hyper=None), about, arrays)

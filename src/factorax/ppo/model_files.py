@@ -12,11 +12,11 @@ import jax
 
 from .._checks import path_of, shown
 from .._files import MIB, read_json
-from ..networks.mlp import stored_init
 from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
+from .agents import stored_init
 from .devices import available_memory
 from .named_networks import is_file
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .._programs import OwnCompiled, OwnJit, compilation_settings, compile_untuned
-from ..networks.architectures import runs_in_numpy
+from ..networks.jax_policy import JaxPolicy
 from ..rollouts.in_jax import JaxCollector
 from . import devices
 from .config import Config
@@ -109,7 +109,7 @@ class Program:
         if devices.saves_launches(learner.config, learner.devices):
             functions = learner.collect, learner.learn_from_traced
             # Products of our own layers take little of a rollout; convolutions of a user's module may not.
-            tuned = not runs_in_numpy(learner.config, learner.own)
+            tuned = isinstance(learner.worker_policy, JaxPolicy)
             return UpdateInParts(*functions, state, learner.config, seeds, tuned=tuned)
         parts = cast(JaxCollector, self.collector).parts
         if seeds is None and learner.devices is None and parts > 1:

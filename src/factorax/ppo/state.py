@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arrays import ones, zeros, zeros_of
-from ..networks.architectures import OwnModules, looks_at_local, make_agent, policy_features
+from ..networks.make import policy_features
 from ..networks.policies import Agent
 from ..spec import Spec
 from ..structure.base_network import TrainingSizes
+from .agents import OwnModules, make_agent
 from .config import Config, Hyper, check_hyper
 from .missing_edges import MissingEdges
 
@@ -102,7 +103,7 @@ def initial_state(
         check_hyper(name, value)
     key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
     agent = make_agent(spec, config, own, for_policy, for_critic)
-    features = 1 + policy_features(spec, agent.policy, looks_at_local(spec, config, own)).shape[-1]
+    features = 1 + policy_features(spec, agent.policy).shape[-1]
     sizes = TrainingSizes(
         n_components=len(spec.components),
         n_factors=spec.n_factors,
@@ -112,7 +113,7 @@ def initial_state(
     )
     tested = spec.network.is_fixed and spec.network.static.density < 1
     tested = tested and config.check_network and config.estimator == "factored"
-    remembers = agent.critic.own_memory if agent.critic is not None else 0
+    remembers = agent.critic.memory if agent.critic is not None else 0
     return TrainState(
         agent=agent,
         optimiser=zeros_of(optimiser.init, eqx.filter(agent, eqx.is_inexact_array)),

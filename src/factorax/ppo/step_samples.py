@@ -54,7 +54,7 @@ class TwinUpdate(Update):
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
         """Return the output of the policy ``(N, c, width)``, and the critic's predictions ``(N, n)``."""
         policy, twins = cast(Agent, self.twins_of).policy, cast(Twins, agent)
-        inputs = policy.net.encoder.seen(samples.obs, samples.local, len(policy.net.identity))
+        inputs = policy.net.encoder.inputs(samples.obs, samples.local, len(policy.net.identity))
         outputs = twins(inputs.reshape(-1, inputs.shape[-1]), policy.net.net.activation)
         outputs = outputs.reshape(2, *inputs.shape[:-1], -1)
         parameters = policy.masked(outputs[0, ..., : self.components.width], samples.obs)

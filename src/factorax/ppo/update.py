@@ -26,11 +26,10 @@ from ..networks.policies import Agent, Policy
 from ..spec import Spec
 from ..structure import BaseNetwork, InfluenceNetwork
 from . import diagnostics
-from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, gae, starts
+from .advantages import Estimates, Samples, TrainingBatch, ends, gae, starts
 from .config import Config, Hyper
 from .devices import shard_minibatch
 from .epochs import fixed_minibatches, run_epochs, run_until, sequence_order, shuffled
-from .fused_layers import without_gradients
 
 JOINT_KL = "train/joint_kl"
 """The metric that `Config.target_kl` limits."""
@@ -87,7 +86,7 @@ class Update:
 
     def log_prob(self, out: tuple[jax.Array, Spread], action: jax.Array) -> jax.Array:
         """Return log π of each factor, ``(..., n)``, given the output of the policy."""
-        return by_factor(self.spec, self.components.log_prob(*out, action))
+        return self.spec.by_factor(self.components.log_prob(*out, action))
 
     def values(self, agent: Agent, obs: jax.Array, local: Any) -> jax.Array:
         """Return the critic's predictions, ``(..., v)``; zero if there is no critic."""
@@ -111,7 +110,7 @@ class Update:
         """Return the critic's predictions for the observations and next observations of a rollout, ``[T, B, v]``."""
         policy, critic = agent.policy, agent.critic
         if critic is not None and critic.remembers(policy):
-            memory = batch.critic_memory if critic.own_memory else batch.memory
+            memory = batch.critic_memory if critic.memory else batch.memory
             now, memory = critic.step(batch.obs, batch.local, memory, policy)
             return now, critic.step(batch.next_obs, self.next_local(batch), memory, policy)[0]
         values = partial(self.values, agent)
@@ -130,7 +129,7 @@ class Update:
 
     def next_local(self, batch: TrainingBatch) -> jax.Array | None:
         """Return the local observations of the next observations; None if batches have none."""
-        return None if batch.local is None else self.spec.see(batch.next_obs, jnp)
+        return None if batch.local is None else self.spec.local_of(batch.next_obs, jnp)
 
     def outputs(self, policy: Policy, samples: Samples, length: int) -> tuple[jax.Array, Spread]:
         """Return the output of a policy for samples; for a recurrent one, sequences of this length with time first."""
@@ -145,7 +144,7 @@ class Update:
         if critic is None or not critic.remembers(policy):
             return self.outputs(policy, samples, length), self.values(agent, samples.obs, samples.local)
         flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
-        if critic.own_memory:
+        if critic.memory:
             values, _ = critic.unroll(*_sequences(samples, samples.critic_memory, length))
             return self.outputs(policy, samples, length), flat(values)
         # One memory for both, so that it is computed only once.
@@ -185,8 +184,7 @@ class Update:
         - `hyper`: overrides the settings of the same names.
         """
         k, hyper = self.network.static if k is None else k, hyper or self.config.hyper
-        with without_gradients(self.see is not None):
-            estimates = self.estimates(agent, batch, k, hyper)
+        estimates = self.estimates(agent, batch, k, hyper)
         factor_credit, value, returns = estimates.advantage, estimates.value, estimates.returns
         if self.config.critic == "central":  # the same for all factors
             shape = (*factor_credit.shape[:-1], self.network.static.shape[0])
@@ -197,10 +195,9 @@ class Update:
         if self.see is None:
             out = agent.policy.at(batch.obs, batch.local, batch.memory)
         else:
-            with without_gradients():
-                parameters = self.over_steps(lambda obs, local: agent.policy(obs, local)[0], batch.obs, None)
+            parameters = self.over_steps(lambda obs, local: agent.policy(obs, local)[0], batch.obs, None)
             out = parameters, agent.policy.usable_spread
-        old = self.log_prob(out, batch.action) if batch.log_prob is None else by_factor(self.spec, batch.log_prob)
+        old = self.log_prob(out, batch.action) if batch.log_prob is None else self.spec.by_factor(batch.log_prob)
         samples = Samples(
             obs=batch.obs,
             local=batch.local,
@@ -220,7 +217,7 @@ class Update:
     @staticmethod
     def recurrent(agent: Agent) -> bool:
         """Return whether a network of an agent is recurrent, so that minibatches consist of sequences."""
-        return bool(agent.policy.memory or (agent.critic is not None and agent.critic.own_memory))
+        return bool(agent.policy.memory or (agent.critic is not None and agent.critic.memory))
 
     def standardised(self, samples: Samples) -> jax.Array:
         """Return the credits, standardised with one common scale over the factors that acted, if the settings ask
@@ -243,7 +240,7 @@ class Update:
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
         """Return KL(old ‖ new) of each factor that acted, ``(N, n)``, given the output of a policy."""
         kl = self.components.kl((samples.parameters, old), out)
-        return by_factor(self.spec, kl) * self._acted(samples)
+        return self.spec.by_factor(kl) * self._acted(samples)
 
     def _acted(self, samples: Samples) -> jax.Array:
         mask = samples.factor_mask
@@ -274,7 +271,7 @@ class Update:
         c = self.config
         log_prob, acted = self.log_prob(out, samples.action), self._acted(samples)
         score, log_ratio = log_prob * acted, (log_prob - samples.log_prob) * acted
-        entropy = by_factor(self.spec, self.components.entropy(*out)) * acted
+        entropy = self.spec.by_factor(self.components.entropy(*out)) * acted
         kl = self.divergence(samples, old, out)
         actions, joint = acted.sum(axis=0), log_ratio.sum(axis=-1)
         if c.estimator == "vanilla":
