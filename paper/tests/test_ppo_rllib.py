@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.networks.architectures import NO_MODULES
+from factorax.distributions import Clip
 from factorax.ppo import Config, ppo
 from factorax.ppo.advantages import TrainingBatch
+from factorax.ppo.agents import NO_MODULES
 from factorax.ppo.factor_samples import FactorUpdate
 from factorax.ppo.presets import read_preset
 from factorax.ppo.state import initial_state
@@ -151,7 +152,7 @@ def test_an_update_is_that_of_rllib(policy, monkeypatch):
     config = Config(**PAPER | sizes | joint)
     spaces = gym.spaces.Box(-np.inf, np.inf, (N * LOCAL,)), gym.spaces.Box(-1.0, 1.0, (N,))
     each_sees = lambda obs: obs.reshape(*obs.shape[:-1], N, LOCAL)  # noqa: E731
-    spec = Spec.of_spaces(*spaces, NETWORK, bounded="clip", std="state", local=each_sees)
+    spec = Spec.of_spaces(*spaces, NETWORK, distribution=Clip("state"), local=each_sees)
     rule = (FactorUpdate if shared else ppo.Update)(spec, config)
     options: dict[str, Any] = {"key": jax.random.key(0), "environments": lambda key: None, "hyper": {}}
     state = initial_state(spec, config, NO_MODULES, optimiser=rule.optimiser(), **options)

@@ -16,7 +16,16 @@ import numpy as np
 from gymnasium import spaces
 
 from ._checks import real_array, shown
-from .distributions import KINDS, Bernoulli, Categorical, Gaussian, Product
+from .distributions import (
+    DISTRIBUTIONS,
+    KINDS,
+    Bernoulli,
+    BoundedChoice,
+    Categorical,
+    Gaussian,
+    GaussianChoice,
+    Product,
+)
 from .distributions.covariance import blocks_of
 
 WIDEST = 1e9
@@ -32,22 +41,20 @@ class ActionSpace(Product):
     space: gym.Space
 
     @classmethod
-    def of(cls, space: gym.Space, *, bounded: str = "scale") -> Self:
+    def of(cls, space: gym.Space, distribution: str | BoundedChoice = "scale") -> Self:
         """Create the components of a space, each with its distribution.
 
-        - `bounded`: how the components of a Box with finite bounds are kept within them. ``"scale"``: a Gaussian in
-          units in which the bounds are −1 and 1, clipped. ``"clip"``: a Gaussian in raw units, clipped; raw actions
-          are then those of the environment. ``"tanh"``: a Gaussian through a tanh. ``"beta"``: a Beta distribution.
-          Components without bounds, or with only one, have a Gaussian in raw units.
+        - `distribution`: that of the components of a Box with finite bounds, from the menu `DISTRIBUTIONS`:
+          ``"scale"``, ``"clip"``, ``"tanh"``, ``"beta"`` or a name that was registered, as text with settings or as an
+          object. Components without bounds, or with only one, have a Gaussian in raw units.
 
         >>> ActionSpace.of(spaces.MultiDiscrete([2, 3])).kinds
         ('categorical', 'categorical')
         >>> ActionSpace.of(spaces.Box(0.0, 1.0, (2,))).kinds
         ('scaled', 'scaled')
         """
-        within_bounds = {kind.bounded: kind.name for kind in KINDS.values() if kind.bounded is not None}
-        if bounded not in within_bounds:
-            raise ValueError(f"bounded: got {bounded!r}, want one of {', '.join(map(repr, within_bounds))}")
+        choice = DISTRIBUTIONS.read(distribution)
+        within_bounds = next(kind.name for kind in KINDS.values() if kind.bounded == choice.name)
         rows: list[tuple[str, int, Any, Any]] = []  # kind, number of choices, and bounds of each component
 
         def add(space: gym.Space, where: str) -> None:
@@ -60,7 +67,7 @@ class ActionSpace(Product):
                         )
                     with np.errstate(over="ignore"):  # bounds in float64 may be infinite in float32
                         bounds = space.low.ravel().astype(np.float32), space.high.ravel().astype(np.float32)
-                    kinds = [within_bounds[bounded] if finite else Gaussian.name for finite in has_bounds(*bounds)]
+                    kinds = [within_bounds if finite else Gaussian.name for finite in has_bounds(*bounds)]
                     rows.extend(zip(kinds, [0] * len(kinds), *bounds, strict=True))
                 case spaces.MultiBinary():
                     rows.extend([(Bernoulli.name, 2, 0.0, 1.0)] * math.prod(space.shape))
@@ -89,6 +96,8 @@ class ActionSpace(Product):
             choices=np.array(choices),
             low=np.array(low, np.float32),
             high=np.array(high, np.float32),
+            # of the base class, because the choices of registered kinds cannot be pickled
+            settings=GaussianChoice(getattr(choice, "std", "component"), getattr(choice, "initial_log_std", None)),
         )
 
     def with_covariance(self, factor_of: np.ndarray) -> Self:
@@ -105,7 +114,7 @@ class ActionSpace(Product):
     def unscaled(self) -> np.ndarray:
         """Indices of the continuous components without bounds or with only one, ``(k,)``.
 
-        They are in raw units whatever `bounded` is.
+        They are in raw units whatever their `distribution`.
         """
         return np.flatnonzero(~self.discrete & ~has_bounds(self.low, self.high))
 

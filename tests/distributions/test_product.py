@@ -35,7 +35,7 @@ def draw(actions, seed=0, batch=(), scale=1.0):
 @cache
 def drawn_actions(bounded):
     """Actions of the mixed space, two sets of parameters and spreads, and what is drawn with the first."""
-    actions = ActionSpace.of(MIXED, bounded=bounded)
+    actions = ActionSpace.of(MIXED, bounded)
     old, new = draw(actions, 0, (6,)), draw(actions, 1, (6,))
     return actions, old, new, np.asarray(jax.jit(actions.sample)(jax.random.key(0), *old))
 
@@ -87,7 +87,7 @@ def test_numpy_is_jax(bounded):
 @how
 def test_draws_have_the_moments_of_their_distribution_and_are_independent(bounded):
     """Means of 20,000 draws, of JAX and of NumPy, within 4.5 standard errors; correlations, too."""
-    actions = ActionSpace.of(MIXED, bounded=bounded)
+    actions = ActionSpace.of(MIXED, bounded)
     parameters, spread = draw(actions, 2, scale=0.7)
     many = np.broadcast_to(parameters, (20_000, *parameters.shape))
     noise = actions.noise(np.random.default_rng(0), 20_000, spread.log_std)
@@ -111,7 +111,7 @@ def test_draws_have_the_moments_of_their_distribution_and_are_independent(bounde
 
 @how
 def test_standardised_actions_have_variance_one_and_uniform_ranks(bounded):
-    actions = ActionSpace.of(MIXED, bounded=bounded)
+    actions = ActionSpace.of(MIXED, bounded)
     parameters, spread = draw(actions, 3)
     many = np.broadcast_to(parameters, (20_000, *parameters.shape))
     drawn = actions.choose(many, actions.noise(np.random.default_rng(1), 20_000, spread.log_std)).astype(float)
@@ -122,7 +122,7 @@ def test_standardised_actions_have_variance_one_and_uniform_ranks(bounded):
 
 
 def test_directions_and_the_neutral_policy():
-    actions = ActionSpace.of(MIXED, bounded="beta")
+    actions = ActionSpace.of(MIXED, "beta")
     want = np.zeros((7, 4))
     want[[0, 6]] = np.linspace(-1, 1, 4)  # the last has two choices; its other parameters have no gradient
     want[[1, 2], :2] = 1, -1
@@ -131,7 +131,7 @@ def test_directions_and_the_neutral_policy():
     parameters, spread = actions.neutral()
     assert not parameters.any()
     assert not spread.log_std.any()
-    clipped, spread = ActionSpace.of(spaces.Box(-1.0, 5.0, (1,)), bounded="clip").neutral()
+    clipped, spread = ActionSpace.of(spaces.Box(-1.0, 5.0, (1,)), "clip").neutral()
     assert float(clipped[0, 0]) == 2
     np.testing.assert_allclose(np.exp(spread.log_std), 1.5)
 

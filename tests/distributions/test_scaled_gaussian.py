@@ -82,7 +82,7 @@ def test_jax_reaches_the_bounds_too(ends):
 def test_on_a_box_from_minus_one_to_one_it_is_clipping_bit_for_bit(shape):
     unit = spaces.Box(-1.0, 1.0, (2,))
     space = unit if shape == "alone" else spaces.Tuple([unit, spaces.Discrete(3), spaces.Box(0.0, 9.0, (1,))])
-    scaled, clipped = (ActionSpace.of(space, bounded=bounded) for bounded in ("scale", "clip"))
+    scaled, clipped = (ActionSpace.of(space, bounded) for bounded in ("scale", "clip"))
     rng = np.random.default_rng(0)
     raw = (rng.normal(size=(10_000, len(scaled))) * 10 ** rng.uniform(-8, 1, (10_000, 1))).astype(np.float32)
     within = lambda raw, xp: [space.within(raw, xp)[:, :2] for space in (scaled, clipped)]  # noqa: E731

@@ -121,7 +121,7 @@ def test_local_observations_are_handed_over():
     learner = Learner.of(problem, config=Config(**SMALL), policy=Looks(jnp.ones(())))
     eqx.filter_eval_shape(learner.init)
     spec = Spec.of(problem)
-    assert set(seen) == {((spec.n_inputs,), spec.see(np.zeros(spec.n_inputs), np).shape)}
+    assert set(seen) == {((spec.n_inputs,), spec.local_of(np.zeros(spec.n_inputs), np).shape)}
 
 
 class Camera(gym.Env):

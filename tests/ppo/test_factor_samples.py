@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.networks.architectures import NO_MODULES, make_agent
+from factorax.distributions import Clip
 from factorax.ppo import Config, Update
 from factorax.ppo.advantages import TrainingBatch
+from factorax.ppo.agents import NO_MODULES, make_agent
 from factorax.ppo.factor_samples import FactorUpdate
 from factorax.spec import Spec
 from ppo.helping import random_network
@@ -31,7 +32,7 @@ def local(obs):
 def case(space, config, mask=None):
     """A spec, an agent away from the policy that acted, and the samples of a rollout by steps."""
     observations = gym.spaces.Box(-np.inf, np.inf, (N * LOCAL,))
-    spec = Spec.of_spaces(observations, space, NETWORK, bounded="clip", std=config.std, local=local)
+    spec = Spec.of_spaces(observations, space, NETWORK, distribution=Clip(config.std), local=local)
 
     key, rng = jax.random.key(0), np.random.default_rng(0)
     agent, acted = (random_network(lambda: make_agent(spec, config, NO_MODULES, key, key), seed) for seed in (0, 1))

@@ -11,9 +11,9 @@ import pytest
 from small_settings import SMALL
 
 import factorax as fx
-from factorax.networks.architectures import make_agent
 from factorax.ppo import Config, FactoredPPO, Learner, Program, find_network
 from factorax.ppo.adaptive import AdaptiveNetwork
+from factorax.ppo.agents import make_agent
 from factorax.ppo.counterfactual import CounterfactualUpdate
 from factorax.ppo.methods import METHODS, find_method, network_for, settings_for
 from factorax.problems import chain, queues

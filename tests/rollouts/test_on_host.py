@@ -89,7 +89,7 @@ def test_an_evaluation_is_not_of_the_shortest_episodes():
 
 def test_a_host_collector_keeps_the_state_of_its_environments():
     learner = Learner.of(Counter, config=Config(**SMALL))
-    collector = HostCollector(learner.spec, learner.config)
+    collector = HostCollector(learner.spec, learner.config, learner.worker_policy)
     state = learner.init(0)
     assert collector.init(jax.random.key(0)) is None
     one, other = (collector.collect(learner.behaviour(state), None, state.key)[2] for _ in range(2))

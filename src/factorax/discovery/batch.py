@@ -183,7 +183,7 @@ def collect(
             a, psi, special.ndtr(a), weights=problem.weights, kind="one-step", actions=net.actions, targets=net.targets
         )
     n_steps = -(-samples // n_envs) + horizon - 1
-    spec = Spec.of(problem, bounded="clip")
+    spec = Spec.of(problem, distribution="clip")
     if spec.network_is_default:
         raise ValueError("problem: has no network, which defines the number of targets; want one, by fx.wrap")
     network = spec.network.static

@@ -1,13 +1,13 @@
 """The product distribution over all components of an action, with one log-probability per component."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import check_type, checked, real_array, shown
-from .base import KINDS, Distribution
+from .base import KINDS, Distribution, GaussianChoice
 from .covariance import Spread, colouring, mix, variance_ratio, whitening
 from .functions import Array, namespace
 from .gaussian import Gaussian
@@ -45,8 +45,8 @@ class Product:
     """Bounds of each component, ``(c,)``; infinite if there are none."""
     blocks: np.ndarray | None = None
     """Gaussian components of each factor with a full covariance, ``(f, g)``, padded with c; None if there are none."""
-    spread_of_state: bool = False
-    """Whether the last parameter of each component is added to its log σ, which then depends on the state."""
+    settings: GaussianChoice = field(default_factory=GaussianChoice)
+    """Which log σ Gaussian components have, and its initial value."""
 
     def __post_init__(self) -> None:
         check_type("kinds", self.kinds, tuple, "a tuple of names, one per component")
@@ -63,13 +63,15 @@ class Product:
             raise ValueError(f"choices: got {shown(self.choices)}, want whole numbers ≥ 0")
         if (np.asarray(self.low) > np.asarray(self.high)).any():
             raise ValueError(f"low, high: got {shown(self.low)} and {shown(self.high)}, want low ≤ high")
-        checked("spread_of_state", self.spread_of_state, bool)
+        check_type("settings", self.settings, GaussianChoice, "a GaussianChoice")
         if self.blocks is not None and np.ndim(self.blocks) != 2:
             raise ValueError(f"blocks: got {shown(self.blocks)}, want an array (f, g), or None")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Send workers only the fields: cached properties hold functions, which cannot be pickled.
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+        # Send workers only the fields: cached properties hold functions, which cannot be pickled. With the classes, the
+        # modules in which a user's kinds are registered are imported there.
+        fields = {name: self.__dict__[name] for name in self.__dataclass_fields__}
+        return fields | {"_classes": {KINDS[name] for name in self.kinds}}
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -105,19 +107,22 @@ class Product:
         """Which components are Gaussian before clipping or squashing, booleans ``(c,)``."""
         return np.array([KINDS[kind].has_spread for kind in self.kinds])
 
-    def spread(self, log_std: float | None = None, *, one: bool = False) -> Spread:
+    @cached_property
+    def spread_of_state(self) -> bool:
+        """Whether the last parameter of each component is added to its log σ, which then depends on the state."""
+        return self.settings.std == "state" and bool(self.has_spread.any())
+
+    def spread(self, log_std: float | None = None) -> Spread:
         """Return the initial spread of uncorrelated components, as JAX arrays.
 
-        - `log_std`: log σ of all components; by default that of their kinds.
-        - `one`: whether a single log σ is shared by all components.
+        - `log_std`: log σ of all components; by default that of the settings, or else of their kinds.
         """
-        checked("log_std", log_std, float | None)
-        checked("one", one, bool)
+        log_std = self.settings.initial_log_std if checked("log_std", log_std, float | None) is None else log_std
         from .._arrays import on_device, zeros
 
         f, g = (0, 0) if self.blocks is None else self.blocks.shape
         initial = [KINDS[kind].initial_log_std if log_std is None else log_std for kind in self.kinds]
-        if one:
+        if self.settings.std == "shared":
             initial = [next((x for x, has in zip(initial, self.has_spread, strict=True) if has), 0.0)]
         return Spread(on_device(initial, np.float32), zeros((f, g, g)))
 

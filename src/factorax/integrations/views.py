@@ -88,8 +88,8 @@ class FactorViews:
         self, problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, observe: Observe = "local"
     ):
         checked("observe", observe, Observe)
-        # bounded="clip": other trainers return actions in the units of the environment.
-        self.spec = Spec.of(problem, network, weights=weights, local=local, bounded="clip")
+        # clip: other trainers return actions in the units of the environment.
+        self.spec = Spec.of(problem, network, weights=weights, local=local, distribution="clip")
         for part in self.spec.observations.images:
             raise TypeError(
                 f"observation space{part.where}: got an image of shape {part.shape}, want vectors, because views for "
@@ -125,7 +125,7 @@ class FactorViews:
         if local.shape[-2] == self.n:
             return local
         padded = np.concatenate([local, np.zeros_like(local[..., :1, :])], axis=-2)  # one row per component
-        return padded[..., self.spec.seen_by_factor, :].reshape(*local.shape[:-2], self.n, -1)
+        return padded[..., self.spec.components_of_factor, :].reshape(*local.shape[:-2], self.n, -1)
 
     @cached_property
     def n_seen(self) -> int:

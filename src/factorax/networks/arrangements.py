@@ -28,36 +28,35 @@ class Encoded(eqx.Module):
         """Map rows ``(..., d)`` to vectors ``(..., e)``."""
         return self.space.encoded(obs, jnp)
 
-    def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
-        """Return the observations of all components as vectors, ``(..., c, l)``: local ones, or the full
-        observation."""
-        return local if local is not None else spread_out(self(obs), components)
+    def inputs(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
+        """Return the inputs of the components, ``(..., c, l)``: local observations, or the full observation."""
+        return local if local is not None else repeated(self(obs), components)
 
-    def seen_size(self, local: int | None) -> int:
+    def input_size(self, local: int | None) -> int:
         """Return the input size of a component, given the size of its local observation (None if there is none)."""
         return self.size if local is None else local
 
 
-class SeenByFactors(eqx.Module):
+class FactorEncoded(eqx.Module):
     """Observations as vectors for a network that is applied to factors of several components."""
 
     encoder: Encoded
     index: Any = eqx.field(static=True)
-    """`Spec.seen_by_factor` as tuples: the components whose local observations form that of each factor."""
+    """`Spec.components_of_factor` as tuples: the components whose local observations form that of each factor."""
 
-    def seen(self, obs: jax.Array, local: jax.Array | None, factors: int) -> jax.Array:
-        """Return the observation of each factor, ``(..., n, g l)``: the local ones of its components, or everything."""
+    def inputs(self, obs: jax.Array, local: jax.Array | None, factors: int) -> jax.Array:
+        """Return the inputs of the factors, ``(..., n, g l)``: the local ones of their components, or everything."""
         if local is None:
-            return spread_out(self.encoder(obs), factors)
+            return repeated(self.encoder(obs), factors)
         rows = jnp.take(local, jnp.array(self.index), axis=-2, mode="fill", fill_value=0.0)
         return rows.reshape(*rows.shape[:-2], -1)
 
-    def seen_size(self, local: int | None) -> int:
+    def input_size(self, local: int | None) -> int:
         """Return the input size of a factor, given the size of a local observation (None if there is none)."""
         return self.encoder.size if local is None else local * len(self.index[0])
 
 
-def spread_out(x: jax.Array, components: int) -> jax.Array:
+def repeated(x: jax.Array, components: int) -> jax.Array:
     """Return the same vector for each component, ``(..., e)`` → ``(..., c, e)``."""
     return jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], components, x.shape[-1]))
 
@@ -81,11 +80,6 @@ class Joint(eqx.Module):
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
         """Return the input of the last layer, the same for all components, ``(..., 1, h)``."""
         return self.net.features(self.encoder(obs))[..., None, :]
-
-    @property
-    def layers(self) -> MLP:
-        """Its layers."""
-        return self.net
 
 
 class Shared(eqx.Module):
@@ -119,17 +113,12 @@ class Shared(eqx.Module):
         return self.net.features(self._inputs(obs, local))
 
     def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
-        return with_identity(self.encoder.seen(obs, local, len(self.identity)), self.identity)
+        return with_identity(self.encoder.inputs(obs, local, len(self.identity)), self.identity)
 
-    def of_components(self, seen: jax.Array, components: jax.Array) -> jax.Array:
+    def of_components(self, x: jax.Array, components: jax.Array) -> jax.Array:
         """Map the observations of single components, ``(..., l)``, and their indices, ``(...)``, to ``(...,
         width)``."""
-        return self.net(with_identity(seen, self.identity[components]) if self.identity.shape[1] else seen)
-
-    @property
-    def layers(self) -> MLP:
-        """Its layers."""
-        return self.net
+        return self.net(with_identity(x, self.identity[components]) if self.identity.shape[1] else x)
 
     def averaged(self, components: int) -> "Shared":
         """Return the network for another number of components, each with the mean embedding."""
@@ -142,13 +131,13 @@ def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
     return 0.1 * jax.random.normal(key, (components, size))
 
 
-def with_identity(seen: jax.Array, identity: jax.Array) -> jax.Array:
+def with_identity(x: jax.Array, identity: jax.Array) -> jax.Array:
     """Return observations with the embeddings of their components appended, ``(..., c, l + k)``."""
-    identity = jnp.broadcast_to(identity, (*seen.shape[:-1], identity.shape[-1]))
-    return jnp.concatenate([seen, identity], axis=-1)
+    identity = jnp.broadcast_to(identity, (*x.shape[:-1], identity.shape[-1]))
+    return jnp.concatenate([x, identity], axis=-1)
 
 
-class Choices(Shared):
+class PerChoice(Shared):
     """A network from a component's observation of one of its choices to the logit of that choice,
 
         π_i(k) ∝ exp f(o_ik, e_ik),
@@ -192,7 +181,8 @@ class Choices(Shared):
 class Independent(eqx.Module):
     """A separate network per component."""
 
-    nets: MLP
+    net: MLP
+    """Its arrays have an axis of components in front."""
     encoder: Any
     components: int = eqx.field(static=True)
 
@@ -200,7 +190,7 @@ class Independent(eqx.Module):
         self, key: jax.Array, encoder: Any, inputs: int, shape: tuple[int, int], gain: float, settings: LayerSettings
     ):
         keys = jax.random.split(key, shape[0])
-        self.nets = eqx.filter_vmap(lambda k: MLP(k, (inputs, *settings.hidden, shape[1]), gain, settings))(keys)
+        self.net = eqx.filter_vmap(lambda k: MLP(k, (inputs, *settings.hidden, shape[1]), gain, settings))(keys)
         self.encoder, self.components = encoder, shape[0]
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
@@ -213,9 +203,4 @@ class Independent(eqx.Module):
 
     def _each(self, apply: Any, obs: jax.Array, local: Any) -> jax.Array:
         mapped: Any = eqx.filter_vmap(apply, in_axes=(eqx.if_array(0), -2), out_axes=-2)
-        return mapped(self.nets, self.encoder.seen(obs, local, self.components))
-
-    @property
-    def layers(self) -> MLP:
-        """Its layers, with an axis of components in front."""
-        return self.nets
+        return mapped(self.net, self.encoder.inputs(obs, local, self.components))

@@ -13,7 +13,7 @@ from .mlp import MLP, LayerSettings
 HEADS = 4
 
 
-class Attention(eqx.Module):
+class AttentionNetwork(eqx.Module):
     """One network shared by all components, in which each attends to itself and its neighbours:
 
         hᵢ = MLP(what i sees, eᵢ),    hᵢ ← hᵢ + Σⱼ αᵢⱼ V hⱼ,    αᵢ = softmaxⱼ(qᵢ · kⱼ / √d) over j ∈ N(i) ∪ {i},
@@ -64,7 +64,7 @@ class Attention(eqx.Module):
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
         """Return the input of the last layer for each component, ``(..., c, h)``."""
-        inputs = self.encoder.seen(obs, local, len(self.neighbours))
+        inputs = self.encoder.inputs(obs, local, len(self.neighbours))
         x = self.net.features(with_identity(inputs, self.identity))
         most = max(map(len, self.neighbours))
         index = np.array([row + (0,) * (most - len(row)) for row in self.neighbours])

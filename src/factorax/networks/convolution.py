@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .._arrays import zeros
 from ..observations import ObservationSpace, Part
-from .arrangements import spread_out
+from .arrangements import repeated
 from .mlp import ACTIVATIONS, LayerSettings
 
 LARGE = 36
@@ -140,12 +140,12 @@ class Convolutional(eqx.Module):
         others = [part.view(obs, jnp).reshape(*obs.shape[:-1], part.encoded_size) for part in self._others]
         return jnp.concatenate([self._images(obs), *others], axis=-1)
 
-    def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
+    def inputs(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
         """Return the observation of each component as a vector, ``(..., c, l)``."""
         if local is None:
-            return spread_out(self(obs), components)
-        return jnp.concatenate([local, spread_out(self._images(obs), components)], axis=-1)
+            return repeated(self(obs), components)
+        return jnp.concatenate([local, repeated(self._images(obs), components)], axis=-1)
 
-    def seen_size(self, local: int | None) -> int:
+    def input_size(self, local: int | None) -> int:
         """Return the input size of a component, given the size of its local observation (None if there is none)."""
         return self.size if local is None else local + self._image_size

@@ -45,6 +45,16 @@ class Custom(eqx.Module):
         """Size of the memory of the module; 0 if it has no attribute `memory`."""
         return int(getattr(self.module, "memory", 0))
 
+    @property
+    def sequence_length(self) -> int:
+        """Length of the sequences on which a recurrent module is trained: its attribute of this name, by default 16."""
+        return int(getattr(self.module, "sequence_length", 16))
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the module has a method `features`, on which a critic with a shared trunk is built."""
+        return hasattr(self.module, "features") and not self.memory
+
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """Map rows ``(..., d)`` to the outputs of the module, ``(..., *shape)``."""
         return self._mapped(self.module, obs, local)
@@ -65,10 +75,9 @@ class Custom(eqx.Module):
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return ``features(obs, local)`` of the module, ``(..., c or 1, h)``; the observation if it has no such
         method."""
-        method = getattr(self.module, "features", None)
-        if method is None or memory is not None:
+        if not self.has_features:
             return obs[..., None, :]
-        features = self._mapped(method, obs, local)
+        features = self._mapped(self.module.features, obs, local)
         return features[..., None, :] if features.ndim == obs.ndim else features
 
     def _mapped(self, function: Callable[..., Any], *rows: Any) -> Any:
@@ -81,20 +90,19 @@ class Custom(eqx.Module):
 
 
 def custom_network(
-    argument: str, given: Any, spec: Spec, key: jax.Array, shape: tuple[int, ...], meaning: str
+    argument: str, module: Any, spec: Spec, key: jax.Array, shape: tuple[int, ...], meaning: str
 ) -> Custom:
     """Return the network that a user passed as `argument`: a module, or a function of a `Spec` and a key that returns
     one.
 
     `shape` is the required output shape for one observation, and `meaning` says what the outputs are, for messages.
     """
-    module = given
-    if not isinstance(given, eqx.Module):
+    if not isinstance(module, eqx.Module):
         try:
-            module = given(spec, key)
+            module = module(spec, key)
         except TypeError as error:
             raise TypeError(
-                f"{argument}: {shown(given)} cannot be called with a Spec and a key ({error}), want a function "
+                f"{argument}: {shown(module)} cannot be called with a Spec and a key ({error}), want a function "
                 "(spec, key) → equinox.Module, or a module itself"
             ) from error
     if not isinstance(module, eqx.Module) or not callable(module):
@@ -102,19 +110,9 @@ def custom_network(
             f"{argument}: got {shown(module)}, want an equinox.Module with __call__(obs, local), or a function "
             "(spec, key) → such a module"
         )
-    local = seen_shape(spec)
-    network = Custom(module, spec.observations, local)
+    network = Custom(module, spec.observations, spec.local_shape)
     check_output(argument, network, spec, shape, meaning)
     return network
-
-
-def seen_shape(spec: Spec) -> tuple[int, int] | None:
-    """Return the shape ``(c, l)`` of local observations; None if all components observe everything."""
-    if spec.local is None:
-        return None
-    # A NumPy array, because the user's function may support only NumPy.
-    c, size = np.shape(spec.see(np.zeros(spec.n_inputs, np.float32), np))
-    return c, size
 
 
 def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ...], meaning: str) -> None:

@@ -5,15 +5,15 @@ bit for bit: observations are padded to tiles of a fixed size, in which an envir
 one compiled program is called per tile.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..observations import ObservationSpace
 from ..spaces import ActionSpace
-from .numpy_policy import TILE, Distribution
+from .numpy_policy import TILE, WorkerPolicy
 
 
 class ModuleArrays(NamedTuple):
@@ -22,28 +22,30 @@ class ModuleArrays(NamedTuple):
     leaves: tuple[np.ndarray, ...]
     log_std: np.ndarray
     colour: np.ndarray
+    centre: np.ndarray | None = None
+    scale: np.ndarray | None = None
     """As in `PolicyArrays`."""
 
 
-Network = Callable[[Sequence[Any], Any, Any, Any], tuple[Any, Any]]
-"""Maps the leaves of a policy, rows of observations ``(B, d)``, its memory ``(B, h)`` or None, and the function of
-local observations or None, to the parameters ``(B, c, width)`` and the new memory."""
-
-
 @dataclass(frozen=True, eq=False)
-class JaxPolicy(Distribution):
+class JaxPolicy(WorkerPolicy):
     """A policy as a function of its arrays, and the distribution of its actions."""
 
     space: ActionSpace
-    network: Network
-    local: Callable[[np.ndarray], Any] | None = None
-    """Maps observations ``(B, d)`` to local observations of the factors, ``(B, n, l)``; None if all observe
-    everything."""
-    memory: int = 0
-    """Size of the memory of a recurrent policy; 0 if it is not recurrent."""
+    factors: np.ndarray | None
+    local: Any
+    """As in `NumpyPolicy`."""
+    observations: ObservationSpace
+    template: Any
+    """A `Policy` that defines the structure; its arrays are not used."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without compiled functions
+
+    @cached_property
+    def memory(self) -> int:
+        """Size of the memory of a recurrent policy; 0 if it is not recurrent."""
+        return self.template.memory
 
     def playing(self, *arguments: Any, **named: Any) -> "Playing":
         """Return the policy as a function, with the arguments of `Playing`, which are those of `NumpyPolicy.playing`
@@ -52,10 +54,18 @@ class JaxPolicy(Distribution):
 
     @cached_property
     def _compiled(self) -> Any:
+        """Maps arrays, rows of observations ``(B, d)`` and the memory ``(B, h)`` or None to the parameters ``(B, c,
+        width)`` and the new memory."""
         import jax
+        import jax.numpy as jnp
 
-        def apply(leaves: Any, rows: Any, memory: Any) -> Any:
-            return self.network(leaves, rows, memory, self.local)
+        def apply(arrays: ModuleArrays, obs: Any, memory: Any) -> Any:
+            policy = jax.tree.unflatten(jax.tree.structure(self.template), arrays.leaves)
+            if arrays.centre is not None:
+                obs = self.normalised(obs, arrays.centre, arrays.scale, jnp)
+            local = None if self.local is None else self.local_of(obs, jnp)
+            (parameters, _), memory = policy.step(obs, local, memory)
+            return parameters, memory
 
         return jax.jit(apply)
 
@@ -86,7 +96,7 @@ class Playing:
         with policy.on_cpu():
             import jax
 
-            self._leaves = jax.device_put(tuple(arrays.leaves))
+            self._arrays = jax.device_put(arrays)
         self._memory: np.ndarray | None = None
         self.memories: list[np.ndarray] = []
         """The memory of each environment before each step, ``(B, h)``."""
@@ -122,7 +132,7 @@ class Playing:
             for tile in range(self._tiles):
                 rows = slice(tile * TILE, (tile + 1) * TILE)
                 memory = None if self._memory is None else self._memory[rows]
-                output, after = self.policy._compiled(self._leaves, padded[rows], memory)
+                output, after = self.policy._compiled(self._arrays, padded[rows], memory)
                 outputs.append(np.asarray(output))
                 if self._memory is not None:
                     self._memory[rows] = after

@@ -10,8 +10,6 @@ import jax.numpy as jnp
 
 from .._arrays import ones, zeros
 from .._checks import shown
-from ..ppo.fused_layers import forward_only
-from .affine import affine, product
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -52,7 +50,7 @@ INITIALISERS: dict[str, Callable[[float], Any]] = {
 """Maps a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
 
 
-def drawn(init: Any, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+def _drawn(init: Any, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Return weights from a user's function of a key, a shape and a dtype; raise if they do not fit the layer."""
     want = f"a function (key, shape, dtype) that returns floats of this shape for a layer of shape {shape}, such as "
     want += "jax.nn.initializers.glorot_uniform()"
@@ -69,24 +67,24 @@ def drawn(init: Any, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.asarray(weights, jnp.float32)
 
 
-def stored_init(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
-    """Return weights for a model with a user's initialiser that is read from a file, whose weights replace them."""
-    return jax.nn.initializers.orthogonal(2**0.5)(key, shape, dtype)
-
-
 class LayerSettings(eqx.Module):
     """Settings common to all layers of a network."""
 
     hidden: tuple[int, ...] = eqx.field(static=True, default=(64, 64))
     activation: str = eqx.field(static=True, default="tanh")
     layer_norm: bool = eqx.field(static=True, default=False)
-    init: str | Callable[..., Any] = eqx.field(static=True, default="orthogonal")
+    init: Any = eqx.field(static=True, default="orthogonal")
     """A name in `INITIALISERS`, or a function of a key, a shape and a dtype."""
 
     def kernel(self, key: jax.Array, shape: tuple[int, ...], gain: float = 2**0.5) -> jax.Array:
         """Return the initial weights of a layer; those of a user's function are for hidden layers, with gain √2."""
+        if self.init == "custom":
+            raise ValueError(
+                "init: got 'custom', which stands for a function that is not in the file or text, want the function "
+                "itself, as in Mlp(init=jax.nn.initializers.glorot_uniform())"
+            )
         if not isinstance(self.init, str):
-            return gain / 2**0.5 * drawn(self.init, key, shape)
+            return gain / 2**0.5 * _drawn(self.init, key, shape)
         return INITIALISERS[self.init](gain)(key, shape)
 
 
@@ -112,9 +110,7 @@ class MLP(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Map ``(..., first size)`` to ``(..., last size)``."""
-        if not self.scales and (out := forward_only(x, self.kernels, self.biases, self.activation)) is not None:
-            return out
-        return affine(self.features(x), self.kernels[-1], self.biases[-1])
+        return self.features(x) @ self.kernels[-1] + self.biases[-1]
 
     def features(self, x: jax.Array) -> jax.Array:
         """Return the input of the last layer."""
@@ -124,11 +120,10 @@ class MLP(eqx.Module):
 
     def layer(self, i: int, x: jax.Array) -> jax.Array:
         """Return the output of hidden layer i."""
+        x = x @ self.kernels[i]
         if self.scales:
-            x = normalised(product(x, self.kernels[i])) * self.scales[i] + self.biases[i]
-        else:
-            x = affine(x, self.kernels[i], self.biases[i])
-        return ACTIVATIONS[self.activation](x)
+            x = normalised(x) * self.scales[i]
+        return ACTIVATIONS[self.activation](x + self.biases[i])
 
 
 def normalised(x: jax.Array) -> jax.Array:

@@ -5,7 +5,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from .._arrays import zeros
 from ..distributions import Spread
@@ -13,7 +12,6 @@ from ..spaces import ActionMask
 from .arrangements import Shared
 from .custom import Custom
 from .mlp import LayerSettings
-from .numpy_policy import PolicyArrays
 
 
 class Policy(eqx.Module):
@@ -85,26 +83,6 @@ class Policy(eqx.Module):
                               other.spread)  # fmt: skip
         return Policy(self.net.averaged(len(other.net.identity)), spread, other.mask, self.learns_spread)
 
-    def to_numpy(self, mean: Any = None, scale: Any = None) -> PolicyArrays:
-        """Return the policy as NumPy arrays for workers, with the mean and scale of normalised observations, if any."""
-        log_std, colour = self.spread_in_numpy()
-        return PolicyArrays(
-            kernels=tuple(np.asarray(kernel) for kernel in self.net.layers.kernels),
-            biases=tuple(np.asarray(bias) for bias in self.net.layers.biases),
-            identity=np.asarray(self.net.identity) if isinstance(self.net, Shared) else None,
-            log_std=log_std,
-            colour=colour,
-            centre=None if mean is None else np.asarray(mean),
-            scale=None if scale is None else np.asarray(scale),
-        )
-
-    def spread_in_numpy(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return log σ of Gaussian components, ``(c,)``, and (I − W)⁻¹ of each factor with a covariance, ``(f, g,
-        g)``."""
-        spread = jax.tree.map(np.asarray, self.spread)
-        whiten = np.eye(spread.mixing.shape[-1], dtype=np.float32) - np.tril(spread.mixing, -1)
-        return spread.log_std, np.linalg.inv(whiten) if whiten.size else whiten
-
 
 class TrunkHead(eqx.Module):
     """Values as a linear function of the policy's features, which the value loss then also trains.
@@ -157,13 +135,13 @@ class Critic(eqx.Module):
         return self._values(values), after
 
     @property
-    def own_memory(self) -> int:
-        """Size of its own memory; 0 if it has none, or uses that of the policy."""
+    def memory(self) -> int:
+        """Size of a memory of its own; 0 if it has none, or uses that of the policy."""
         return getattr(self.net, "memory", 0)
 
     def remembers(self, policy: Policy) -> bool:
         """Return whether it has a memory, or shares that of the policy."""
-        return bool(policy.memory if isinstance(self.net, TrunkHead) else self.own_memory)
+        return bool(policy.memory if isinstance(self.net, TrunkHead) else self.memory)
 
     def _values(self, out: jax.Array) -> jax.Array:
         return out if isinstance(self.net, Custom) else out[..., 0]
@@ -174,3 +152,71 @@ class Agent(eqx.Module):
 
     policy: Policy
     critic: Critic | None
+
+    @property
+    def sequence_length(self) -> int:
+        """Length of the sequences on which the agent is trained; 0 if no network is recurrent.
+
+        If policy and critic have a memory each, it is that of the policy.
+        """
+        parts = (part for part in (self.policy, self.critic) if part is not None and part.memory)
+        return next((part.net.sequence_length for part in parts), 0)
+
+    @property
+    def module_names(self) -> dict[str, str]:
+        """The class names of the user's own modules, for a file: names, never code."""
+        nets = {"policy": self.policy.net, "critic": self.critic and self.critic.net}
+        kinds = {name: type(net.module) for name, net in nets.items() if isinstance(net, Custom)}
+        return {name: f"{kind.__module__}.{kind.__qualname__}" for name, kind in kinds.items()}
+
+    @property
+    def critic_memory(self) -> int:
+        """Size of a memory of the critic's own; 0 if it has none, or uses that of the policy."""
+        return 0 if self.critic is None else self.critic.memory
+
+    def values(self, obs: jax.Array, local: Any, memories: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+        """Return the critic's predictions ``(..., v)``, None without a critic, and the memories after them.
+
+        - `memories`: those of policy and critic, ``(..., h)`` each; None where there is none.
+        """
+        if self.critic is None:
+            return None, memories
+        if not self.critic.remembers(self.policy):
+            return self.critic(obs, local, self.policy), memories
+        of_policy, of_critic = memories
+        values, after = self.critic.step(obs, local, of_critic if self.critic.memory else of_policy, self.policy)
+        return values, (of_policy, after) if self.critic.memory else (after, of_critic)
+
+    def unroll(self, obs: jax.Array, local: Any, starts: Any, memories: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Return the output of the policy, and the predictions of the critic or None, for ``N = L S`` samples.
+
+        - `obs`, `local`: sequences, time first, ``(L, S, ...)``; networks without a memory do not care.
+        - `starts`: where episodes start, ``(L, S)``; `memories`: of policy and critic before each step.
+        """
+        policy, critic = self.policy, self.critic
+        flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
+        first = [None if x is None else x[0] for x in memories]
+        values = None
+        if critic is not None and policy.memory and not critic.memory and critic.remembers(policy):
+            # one memory for both, so that it is computed only once
+            parameters, features = policy.unroll_with_features(obs, local, first[0], starts)
+            return (flat(parameters), policy.usable_spread), flat(critic.net(features))
+        if policy.memory:
+            parameters, spread = policy.unroll(obs, local, first[0], starts)
+        else:
+            parameters, spread = policy(obs, local)
+        if critic is not None:
+            values = critic.unroll(obs, local, first[1], starts)[0] if critic.memory else critic(obs, local, policy)
+        return (flat(parameters), spread), None if values is None else flat(values)
+
+    def critic_memories(self, obs: jax.Array, local: Any, memory: Any, starts: jax.Array, ended: jax.Array) -> Any:
+        """Return the memory of a recurrent critic before each step of a rollout, ``[T, B, h]``, and after its end.
+
+        - `memory`: before the first step, ``(B, h)``; None without such a memory, and so are both results.
+        - `starts`: where episodes start, ``[T, B]``; `ended`: which end with the last step, ``(B,)``.
+        """
+        if self.critic is None or memory is None:
+            return None, None
+        _, after = self.critic.unroll(obs, local, memory, starts)
+        before = jnp.where(starts[..., None], 0.0, jnp.concatenate([memory[None], after[:-1]]))
+        return before, jnp.where(ended[:, None], 0.0, after[-1])

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from .._arrays import zeros
-from .affine import affine
 from .arrangements import embedding, with_identity
 from .mlp import ACTIVATIONS, INITIALISERS, LayerSettings
 
@@ -57,7 +56,7 @@ class Cell(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         """Return the part of gates that depends on inputs, ``(..., i)`` → ``(..., g h)``."""
-        return affine(x, self.kernel, self.bias)
+        return x @ self.kernel + self.bias
 
     def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
         """Return the memory after one step, ``(..., memory)``; its first h numbers are the output."""
@@ -184,11 +183,11 @@ class _Net(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            x = ACTIVATIONS[self.activation](affine(x, kernel, bias))
+            x = ACTIVATIONS[self.activation](x @ kernel + bias)
         return self.cell.gates(x)
 
     def out(self, memory: jax.Array) -> jax.Array:
-        return affine(memory[..., : self.cell.size], self.head, self.head_bias)
+        return memory[..., : self.cell.size] @ self.head + self.head_bias
 
 
 class Recurrent(eqx.Module):
@@ -202,6 +201,7 @@ class Recurrent(eqx.Module):
     encoder: Any
     kind: str = eqx.field(static=True)
     shape: tuple[int, int] = eqx.field(static=True)
+    sequence_length: int = eqx.field(static=True)
 
     def __init__(
         self,
@@ -214,10 +214,12 @@ class Recurrent(eqx.Module):
         *,
         arrangement: str,
         cell: str,
+        sequence_length: int,
         identity: int = 0,
     ):
         first, second = jax.random.split(key)
         self.encoder, self.kind, self.shape, self.identity = encoder, arrangement, shape, None
+        self.sequence_length = sequence_length
         if arrangement == "joint":
             self.net = _Net(first, inputs, shape[0] * shape[1], gain, settings, cell)
         elif arrangement == "shared":
@@ -271,7 +273,7 @@ class Recurrent(eqx.Module):
     def _gates(self, obs: jax.Array, local: Any) -> jax.Array:
         if self.kind == "joint":
             return self.net.gates(self.encoder(obs))
-        inputs = self.encoder.seen(obs, local, self.shape[0])
+        inputs = self.encoder.inputs(obs, local, self.shape[0])
         if self.identity is not None:
             inputs = with_identity(inputs, self.identity)
         return self._apply(lambda net, x: net.gates(x), inputs)

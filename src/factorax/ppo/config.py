@@ -1,22 +1,18 @@
 """All settings of a run, with a description each, from which the command line is generated."""
 
-import math
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
-from .schedules import Schedule, ScheduledRange
 from .._checks import (
     Count,
     NotNegative,
     Positive,
     Range,
     Share,
-    Whole,
     check_type,
     checked,
     is_traced,
@@ -24,6 +20,7 @@ from .._checks import (
     shown,
 )
 from ..choices import Choice, Menu
+from .schedules import Schedule, ScheduledRange
 
 CHOICES = ("method", "policy", "critic", "architecture", "distribution", "rollouts", "device")
 """Settings that are choices with settings of their own; see `menus`."""
@@ -66,13 +63,16 @@ NOT_HERE = {
     "rollout_buffer_kwargs": "rollouts, which selects how environments are stepped",
 }
 """Settings of other libraries, with what to use instead."""
+
+
 @cache
 def menus() -> dict[str, Menu]:
     """Return the menus of the settings that are choices, by name.
 
     Imported here, since the command line reads this file without JAX.
     """
-    from ..networks import ARCHITECTURES, DISTRIBUTIONS, POLICIES
+    from ..distributions import DISTRIBUTIONS
+    from ..networks import ARCHITECTURES, POLICIES
     from ..rollouts import ROLLOUTS
     from .compiled import DEVICES
     from .credits import CRITICS

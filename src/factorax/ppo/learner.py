@@ -4,18 +4,18 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import Partial
 
 from .._arrays import zeros, zeros_of
-from .._checks import Seed, check_number, check_type, is_traced
+from .._checks import Seed, check_number, check_type
 from .._credit import credit
-from ..networks import Agent, Policy, make_policy, policy_arrays, policy_features, worker_policy
+from ..networks import Agent, Policy, make_policy, policy_arrays, policy_features, uses_local, worker_policy
 from ..rollouts import Behaviour, Collector, Transition, collector_for
 from ..spec import Spec
 from ..structure import BaseNetwork, InfluenceNetwork
@@ -85,10 +85,8 @@ class Learner:
         self.network.check_settings(config)
         length = self._example.sequence_length
         for name in ("n_steps", "batch_size"):
-            if length is not None and getattr(config, name) % length:
-                raise ValueError(
-                    f"sequence_length: got {length}, want a divisor of {name} = {getattr(config, name)}"
-                )
+            if length and getattr(config, name) % length:
+                raise ValueError(f"sequence_length: got {length}, want a divisor of {name} = {getattr(config, name)}")
         _ = self.collector  # raises if settings do not fit the problem
 
     @cached_property
@@ -109,13 +107,20 @@ class Learner:
     def new_collector(self) -> Collector:
         """Return a new collector, which may start environments and workers."""
         c, policy = self.config, self._example.policy
-        return collector_for(
-            self.spec,
-            rollouts=c.rollouts,
+        r = c.rollouts
+        settings = SimpleNamespace(
             n_envs=c.n_envs,
             n_steps=c.n_steps,
             seed=c.seed,
-            policy=worker_policy(self.spec, c, policy, normalizes_obs=c.normalize_obs),
+            rollouts=r.name,
+            overlap=getattr(r, "overlap", False),
+            workers=getattr(r, "workers", 0),
+            fragment_seconds=r.seconds,
+            ray_address=getattr(r, "address", ""),
+            worker_cpus=getattr(r, "cpus", 1.0),
+        )
+        return collector_for(
+            self.spec, settings, worker_policy(self.spec, c, policy), uses_local(self.spec, c, c.critic.module)
         )
 
     @cached_property
@@ -156,7 +161,7 @@ class Learner:
             check_hyper(name, value)
         key, for_policy, for_critic, for_environments = jax.random.split(_key(c.seed if seed is None else seed), 4)
         agent = self._agent(for_policy, for_critic)
-        features = 1 + policy_features(spec, c, agent.policy).shape[-1]
+        features = 1 + policy_features(spec, agent.policy).shape[-1]
         sizes = TrainingSizes(
             n_components=len(spec.components),
             n_factors=spec.n_factors,
@@ -209,9 +214,7 @@ class Learner:
         """Return the policy of a state, for the code that steps the environments."""
         policy, moments = state.agent.policy, state.obs if self.config.normalize_obs else None
         # Arrays are passed as arguments, so that one compiled program serves all states.
-        return Behaviour(
-            Partial(self._act, policy, state.obs), lambda: policy_arrays(policy, moments), state.timesteps
-        )
+        return Behaviour(Partial(self._act, policy, state.obs), lambda: policy_arrays(policy, moments), state.timesteps)
 
     def _act(
         self,

@@ -102,7 +102,7 @@ class Method(Choice):
             meaning=f"values of {kind.name}s",
             per_factor=isinstance(kind, Factor) and update.network is spec.network,
             trunk=kind.trunk,
-            module=kind.module,
+            critic=kind.module,
         )
 
     def credit(
@@ -141,7 +141,7 @@ class Method(Choice):
     ) -> tuple[Learned, Minibatches]:
         """Return how samples become minibatches; a method may take a step on all samples first."""
         length = learned[0].sequence_length
-        return learned, update.steps(samples) if length is None else update.sequences(samples, length)
+        return learned, update.sequences(samples, length) if length else update.steps(samples)
 
     def evaluate(self, update: "Update", agent: Agent, samples: Samples, length: int = 1) -> Outputs:
         """Return the outputs of policy and critic for samples, of which recurrent networks see sequences of this

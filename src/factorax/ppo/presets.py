@@ -8,7 +8,6 @@ A file has the entries
 - ``[settings]``: fields of `Config`, with ``"none"`` for None; the others keep their defaults.
 """
 
-import dataclasses
 import tomllib
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -19,7 +18,7 @@ from typing import Any, get_args, get_type_hints
 
 from .._checks import did_you_mean, shown
 from ..plugins import families
-from .config import WHO_STEPS, Config
+from .config import CHOICES, WHO_STEPS, Config
 
 NONE = "none"
 """The name of the empty preset: the defaults of `Config`."""
@@ -95,19 +94,24 @@ def preset_for(problem: str) -> Preset | None:
 
 
 def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a preset (or of none) with overrides, as arguments of `Config` and `FactoredPPO`.
+    """Return the settings of a preset (or of none) and of the method, with overrides, as arguments of `Config`.
 
-    >>> Config(**settings_with("queues", {"n_envs": 32})).gamma
+    >>> settings_with("queues", {"n_envs": 32})["gamma"]
     0.9
-    >>> settings_with("none", {"n_envs": 32})
-    {'n_envs': 32}
+    >>> settings_with("none", {"method": "ppo"})
+    {'policy': 'joint', 'method': 'ppo'}
     """
-    return dict(overrides) if preset == NONE else read_preset(preset).settings | overrides
+    from .methods import METHODS  # the command line reads this file without JAX
+
+    tuned = {} if preset == NONE else read_preset(preset).settings
+    method = METHODS.read(overrides.get("method", tuned.get("method", "factored"))).settings
+    return (method | tuned if "method" in tuned and "method" not in overrides else tuned | method) | overrides
 
 
-def network_of(preset: str) -> str | None:
-    """Return the name of the network of a preset; None for that of the problem."""
-    return None if preset == NONE else read_preset(preset).network
+def network_of(preset: str, method: Any = None) -> str | None:
+    """Return the name of the network of a `Method` or preset; None for that of the problem."""
+    of_method = None if method is None else method.network_name
+    return of_method or (None if preset == NONE else read_preset(preset).network)
 
 
 @cache
@@ -139,7 +143,7 @@ def _checked_settings(path: Path, settings: Any) -> dict[str, Any]:
     for name in settings.keys() & _NOT_TUNED:
         raise ValueError(f"{path}: settings.{name}: is a setting of a run, not of a preset; remove it")
     try:
-        config = dataclasses.asdict(Config.of(settings))
+        config = Config.of(settings)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: settings.{error}") from error
-    return {name: config[name] for name in settings}
+    return {name: getattr(config, name) if name not in CHOICES else value for name, value in settings.items()}

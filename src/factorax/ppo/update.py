@@ -73,7 +73,7 @@ class Update:
 
     def local(self, obs: jax.Array) -> jax.Array | None:
         """Return the local observations of the components, ``(..., c, l)``; None if no network uses them."""
-        return self.spec.local_of(obs, jnp) if uses_local(self.spec, self.config) else None
+        return self.spec.local_of(obs, jnp) if uses_local(self.spec, self.config, self.config.critic.module) else None
 
     def samples(self, agent: Agent, rollout: Rollout, credit: Credit) -> Samples:
         """Return the samples of a rollout with its credit, time first."""
@@ -137,6 +137,10 @@ class Update:
         learned, credit = method.credit(self, (agent, optimiser_state), rollout, k, hyper, key)
         acting = learned[0].policy.spread
         samples = self.samples(learned[0], rollout, credit)
+        metrics = diagnostics.rollout_metrics(self, learned[0], samples)
+        if c.variance_report and self.network is self.spec.network:
+            advantage = diagnostics.target_advantages(self, agent, rollout, hyper)
+            metrics |= diagnostics.variance_report(self.spec, learned[0], samples, advantage, k)
         learned, minibatches = method.minibatches(self, learned, samples, hyper)
         optimiser = self.optimiser(hyper)
 
@@ -158,7 +162,7 @@ class Update:
         one_by_one = order.reshape(-1, order.shape[-1])
         (learned, _), (totals, norms, learnt) = jax.lax.scan(step, (learned, jnp.bool_(True)), one_by_one)
         last = slice(-order.shape[1], None)  # means over the last pass, whose policy is nearest to the new one
-        metrics = {"train/loss": totals[last].mean(), "train/grad_norm": norms[last].mean()}
+        metrics |= {"train/loss": totals[last].mean(), "train/grad_norm": norms[last].mean()}
         metrics |= {"train/n_minibatches": learnt.sum(), "train/learning_rate": jnp.asarray(hyper.learning_rate)}
         metrics |= diagnostics.update_metrics(self, agent, learned[0], samples, hyper)
         return *learned, method.next_state(state, metrics), metrics

@@ -25,5 +25,6 @@ with lazy_imports(__name__):
     from .processes import Processes as Processes
     from .ray_actors import RayActors as RayActors
     from .seeding import SeedWarning as SeedWarning
+    from .settings import ROLLOUTS as ROLLOUTS
     from .supervising import WorkerDied as WorkerDied
     from .transitions import Transition as Transition

@@ -98,7 +98,7 @@ def _check_local(spec: Spec, faults: Faults) -> None:
     if spec.local is None:
         return
     try:
-        jax.eval_shape(lambda obs: spec.see(obs, jnp), jax.ShapeDtypeStruct((2, spec.n_inputs), np.float32))
+        jax.eval_shape(lambda obs: spec.local_of(obs, jnp), jax.ShapeDtypeStruct((2, spec.n_inputs), np.float32))
     except Exception as error:  # any error of the user's function
         text = str(error).partition("\n")[0]
         faults.add(text if text.startswith("local: ") else f"local: raised {type(error).__name__}: {text}")

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..networks.jax_policy import Network
 from ..spec import Spec
 from .collector import Collector
 from .in_jax import JaxCollector, JaxEnvironments, SteppedJaxEnvironments
@@ -15,22 +14,22 @@ from .player import Hosts
 from .transitions import Transition
 
 
-def collector_for(spec: Spec, settings: Any, network: Network | None = None, memory: int = 0) -> Collector:
+def collector_for(spec: Spec, settings: Any, policy: Any = None, uses_local: bool = False) -> Collector:
     """Return the collector for a problem: in the compiled program for a JAX problem, otherwise on the host.
 
     - `settings`: a `factorax.ppo.Config`.
-    - `network`: the policy network that workers evaluate with JAX; None for our own layers, evaluated with NumPy.
-    - `memory`: size of the memory of a recurrent policy.
+    - `policy`: the policy that workers evaluate, as `factorax.networks.worker_policy` returns it.
+    - `uses_local`: whether it uses local observations.
     """
     if not spec.is_jax:
-        return HostCollector(spec, settings, network, memory)
+        return HostCollector(spec, settings, policy, uses_local)
     if settings.overlap or settings.rollouts != "inline":
         name = "overlap" if settings.overlap else "rollouts"
         raise ValueError(
             f"{name}: got {getattr(settings, name)!r} with a JAX problem, which the learner steps on its own devices; "
             "want the default"
         )
-    return JaxCollector(spec, settings, memory)
+    return JaxCollector(spec, settings, 0 if policy is None else policy.memory)
 
 
 def environments_for(spec: Spec, n_envs: int) -> Hosts | SteppedJaxEnvironments:

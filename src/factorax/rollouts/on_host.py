@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ..networks.jax_policy import JaxPolicy, Network
-from ..networks.numpy_policy import NumpyPolicy
 from ..problems.failures import EpisodeLost
 from ..spec import Spec
 from ..structure.labels import counted
@@ -85,10 +83,10 @@ class HostCollector(Collector):
 
     traced = False
 
-    def __init__(self, spec: Spec, settings: Any, network: Network | None = None, memory: int = 0):
+    def __init__(self, spec: Spec, settings: Any, policy: Any = None, uses_local: bool = False):
         """Create a collector; arguments are as for `collector_for`."""
         check_multiple(settings.n_envs, spec.num_envs or 1)
-        self.spec, self.settings, self._network, self._memory = spec, settings, network, memory
+        self.spec, self.settings, self._policy, self._uses_local = spec, settings, policy, uses_local
         self._backend: Backend | None = None
         self._restored: Sequence[Episode] | None = None
         self._policy_lag: int | None = None
@@ -156,14 +154,10 @@ class HostCollector(Collector):
     def plan(self) -> Plan:
         """The data common to all workers."""
         spec, s = self.spec, self.settings
-        looks = s.policy != "joint" or self._network is not None
-        own_local = spec.local_is_own and looks
-        local = spec.local if looks and not own_local else None
         make: Any = spec.problem
-        policy: Any = JaxPolicy(spec.components, self._network, local, self._memory) if self._network else None
         return Plan(
             make=make,
-            policy=policy or self._numpy_policy(local),
+            policy=self._policy,
             n_envs=s.n_envs,
             n_steps=s.n_steps,
             n_inputs=spec.n_inputs,
@@ -171,20 +165,7 @@ class HostCollector(Collector):
             n_targets=spec.n_targets,
             log_probs=s.overlap,
             num_envs=spec.num_envs,
-            own_local=own_local,
-        )
-
-    def _numpy_policy(self, local: Any) -> NumpyPolicy:
-        spec, s = self.spec, self.settings
-        return NumpyPolicy(
-            space=spec.components,
-            kind=s.policy,
-            factors=spec.factors,
-            local=local,
-            observations=None if spec.observations.is_plain else spec.observations,
-            activation=s.activation,
-            by_choice=s.architecture == "choices",
-            mask=spec.action_mask,
+            own_local=self._uses_local and spec.problem_defines_local,
         )
 
     def _start(self) -> Backend:
@@ -214,7 +195,7 @@ class HostCollector(Collector):
         # not the first episodes to end, which would be biased towards short ones
         share = [len(range(i, episodes, count)) for i in range(count)]
         key, act = jax.random.key(seed + 1), self.compiled_act(behaviour, deterministic)
-        remembering = Remembering(act, key, count, self._memory)
+        remembering = Remembering(act, key, count, self._policy.memory)
         while any(len(r) < s for r, s in zip(returns, share, strict=True)):
             lost: dict[int, EpisodeLost] = {}
             transitions = environments.collect(remembering, 1, lost)

@@ -163,6 +163,8 @@ class StopTrainingOnRewardThreshold(Callback):
 class ProgressBarCallback(Callback):
     """A progress bar for one call of `learn`, with the last mean return, steps per second and KL divergence."""
 
+    every_update = False
+
     def on_training_start(self, model: Model) -> None:
         """Show the bar."""
         self.bar = progress_bar()

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..._credit import credit
-from ...networks import Agent, Critic
-from ...networks.action_values import make_action_values
+from ...networks import Agent, Critic, make_action_values
 from ...networks.factor_actions import FactorActions, default_actions, encoded_actions
 from ..config import Hyper
 from ..credits import Credit, Rollout
@@ -37,13 +36,9 @@ class Counterfactual(Method):
     def critic(self, update: Any, policy: Any, key: jax.Array) -> Critic:
         """Return a critic with one value per action of each factor, or the value of a given action."""
         spec, c = update.spec, update.config
-        if c.critic != type(c.critic)(trunk="auto") or c.critic.name not in ("auto", "factor", "target"):
-            raise ValueError(
-                f"critic: got {str(c.critic)!r} with method={self.name!r}, whose critic is one of actions; want 'auto'"
-            )
         if self.default:
             default_actions(spec, self.default)  # raises if they do not fit
-        outputs = 1 if self.default else FactorActions.of(spec, self.name).most
+        outputs = 1 if self.default else FactorActions.of(spec).most
         return Critic(make_action_values(spec, c, key, outputs=outputs))
 
     def value(self, update: Any, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
@@ -53,7 +48,7 @@ class Counterfactual(Method):
             encoded = encoded_actions(update.spec, action)
             return agent.critic.net(obs, local, encoded, own=encoded)[..., 0]
         values, _ = self.all_values(update, agent, obs, local, action)
-        number = FactorActions.of(update.spec, self.name).number(action)
+        number = FactorActions.of(update.spec).number(action)
         return jnp.take_along_axis(values, number[..., None], axis=-1)[..., 0]
 
     def all_values(self, update: Any, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> Any:
@@ -61,7 +56,7 @@ class Counterfactual(Method):
         B)``."""
         # The critic must not move the policy, whose probabilities only centre its outputs.
         out = jax.lax.stop_gradient(agent.policy(obs, local))
-        probabilities = FactorActions.of(update.spec, self.name).probabilities(*out)
+        probabilities = FactorActions.of(update.spec).probabilities(*out)
         encoded = encoded_actions(update.spec, action)
         return agent.critic.net(obs, local, encoded, probabilities=probabilities), probabilities
 

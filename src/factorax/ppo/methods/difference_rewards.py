@@ -46,6 +46,4 @@ class DifferenceRewards(Counterfactual):
         kept = reward - instead if self.at == "every" else reward
         undiscounted = hyper._replace(gae_lambda=1.0)
         to_go = Estimates.of(kept, zeros, zeros, terminated, rollout, undiscounted).advantage
-        return Credit(
-            to_go if self.at == "every" else to_go - instead, self.value(update, agent, *inputs), reward
-        )
+        return Credit(to_go if self.at == "every" else to_go - instead, self.value(update, agent, *inputs), reward)

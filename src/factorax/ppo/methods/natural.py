@@ -38,9 +38,7 @@ class Natural(Method):
         """Return a loss without a gradient: the policy has already made its step."""
         return jax.lax.stop_gradient(policy_gradient_loss(log_ratio, credit))
 
-    def minibatches(
-        self, update: Any, learned: Learned, samples: Samples, hyper: Hyper
-    ) -> tuple[Learned, Minibatches]:
+    def minibatches(self, update: Any, learned: Learned, samples: Samples, hyper: Hyper) -> tuple[Learned, Minibatches]:
         """Take the step of the policy, and return minibatches for the critic alone."""
         (agent, moments), old, n_steps = learned, learned[0].policy, update.config.n_steps
         acting = samples.parameters, old.spread

@@ -61,7 +61,7 @@ class Mappo(Method):
 class A2c(Method):
     """Advantage actor–critic (Mnih et al., 2016) with factored credit: the plain policy gradient, in one pass.
 
-        ∇L = −E Σᵢ ∇log πᵢ Cᵢ
+    ∇L = −E Σᵢ ∇log πᵢ Cᵢ
     """
 
     title: ClassVar[str] = "A2C"
