@@ -173,7 +173,7 @@ class Learner:
         is_tested = is_tested and self.network.static.density < 1
         return TrainState(
             agent=agent,
-            optimiser=zeros_of(self.rule.optimiser(c.hyper).init, eqx.filter(agent, eqx.is_inexact_array)),
+            optimiser=zeros_of(c.method.optimiser(c.hyper).init, eqx.filter(agent, eqx.is_inexact_array)),
             method=c.method.init_state(),
             obs=RunningMoments.of((spec.n_inputs,)),
             reward=RunningMoments.of(()),
