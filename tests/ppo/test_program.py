@@ -12,11 +12,11 @@ import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from factorax.ppo.program import UpdateInParts
 from small_settings import SMALL
 
 from factorax import InfluenceNetwork
 from factorax.ppo import Config, FactoredPPO, program
-from factorax.ppo.program import UpdateInParts
 from factorax.problems import Problem, Step, contextual_bandit
 from factorax.problems.registry import register
 from factorax.rollouts import in_jax

@@ -254,6 +254,11 @@ class Config:
         return self if (policy, critic) == (self.policy, self.critic) else replace(self, policy=policy, critic=critic)
 
     @property
+    def critic_predicts_credit(self) -> bool:
+        """Whether the critic predicts what factors are credited with, so that K must be the same at every step."""
+        return self.critic.name == "factor" or self.method.predicts_credit
+
+    @property
     def rollout_steps(self) -> int:
         """Number of steps of all environments in one rollout."""
         return self.n_envs * self.n_steps

@@ -80,6 +80,8 @@ class Method(Choice):
     """Defaults of other settings for this method."""
     network_name: ClassVar[str | None] = None
     """Name of the network, as for `find_network`; None for that of the preset or problem."""
+    predicts_credit: ClassVar[bool] = False
+    """Whether the critic predicts what factors are credited with, whatever the setting `critic`."""
     divides_rollout: ClassVar[bool] = True
     """Whether minibatches must divide a rollout."""
     adam_eps: ClassVar[float] = 1e-5

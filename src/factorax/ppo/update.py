@@ -61,7 +61,7 @@ class Update:
         return self.spec.by_factor(self.spec.components.kl(old, out))
 
     def values(self, agent: Agent, rollout: Rollout) -> tuple[Any, Any]:
-        """Return the critic's predictions for the observations and the next observations of a rollout, ``[T, B, v]``."""
+        """Return the critic's predictions for the observations and next observations of a rollout, ``[T, B, v]``."""
         now, memory = agent.values(rollout.obs, rollout.local, (rollout.memory, rollout.critic_memory))
         return now, agent.values(rollout.next_obs, self.local(rollout.next_obs), memory)[0]
 
@@ -133,7 +133,7 @@ class Update:
         samples = self.samples(learned[0], rollout, credit)
         metrics = diagnostics.rollout_metrics(self, learned[0], samples)
         if c.variance_report and self.network is self.spec.network:
-            advantage = diagnostics.target_advantages(self, agent, rollout, hyper)
+            advantage = diagnostics.target_advantages(self, agent, rollout, hyper).reshape(rollout.psi.shape)
             metrics |= diagnostics.variance_report(self.spec, learned[0], samples, advantage, k)
         learned, minibatches = method.minibatches(self, learned, samples, hyper)
         optimiser = method.optimiser(hyper)

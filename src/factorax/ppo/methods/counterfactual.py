@@ -28,6 +28,7 @@ class Counterfactual(Method):
 
     settings: ClassVar[dict[str, Any]] = {"policy": "shared"}
     network_name: ClassVar[str | None] = "complete"
+    predicts_credit: ClassVar[bool] = True
 
     @property
     def default(self) -> tuple[float, ...]:

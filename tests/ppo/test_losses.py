@@ -140,9 +140,7 @@ def test_it_is_linear_in_rewards_and_values():
 
 def test_shapes_that_do_not_fit_are_refused():
     psi, values, next_values, terminated, ended = draw()
-    with pytest.raises(
-        ValueError, match=r"values, next_values: got shapes \(12, 3, 1\) and \(12, 3, 2\), want the shape of psi"
-    ):
+    with pytest.raises(ValueError, match=r"next_values: got shapes \(12, 3, 2\), \(12, 3, 1\) and .*, want the"):
         call(psi, values[..., :1], next_values, terminated, ended)
     with pytest.raises(ValueError, match="values, next_values"):
         call(psi, values, next_values[1:], terminated, ended)
