@@ -15,7 +15,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ._checks import real_array, shown
+from ._checks import real_array
+from ._text import shown
 from .distributions import (
     DISTRIBUTIONS,
     KINDS,

@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._checks import check_function, check_type, real_array, shown
+from ._checks import check_function, check_type, real_array
+from ._text import shown
 from .distributions import BoundedChoice
 from .observations import ObservationSpace
 from .problems.problem import Problem
 from .problems.vectors import OneOfMany, create, is_vector
 from .spaces import ActionMask, ActionSpace
 from .structure import BaseNetwork, InfluenceNetwork
-from .structure.labels import counted
 from .structure.network import network_of
 
 MASK = "['action_mask']"

@@ -134,7 +134,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _printable(text: Any) -> str:
-    from ..structure.labels import printable
+    from .._text import printable
 
     return printable(text, keep="\n\t", limit=_MAX_MESSAGE)
 

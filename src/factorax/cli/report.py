@@ -7,7 +7,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from ..structure.labels import printable
+from .._text import printable
 from .arguments import MAX_PATH, Switch, check_output
 
 

@@ -15,10 +15,10 @@ import tyro
 
 from .._checks import Range, check_different, path_of
 from .._files import MIB, read_json, write_json
+from .._text import printable
 from ..ppo.config import Config
 from ..ppo.methods import find_method, network_for, settings_for
 from ..ppo.presets import NONE, Preset, preset_for, read_preset
-from ..structure.labels import printable
 from .arguments import MAX_PATH, Switch, command, with_help
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import shown
+from .._text import shown
 from ..spec import check_callable, is_jax
 from .host_simulator import HostSimulator
 from .jax_simulator import JaxSimulator

@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from .._checks import Range, shown
+from .._checks import Range
+from .._text import shown
 from ..choices import Choice, Menu
 from .functions import Array
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import check_type, checked, real_array, shown
+from .._checks import check_type, checked, real_array
+from .._text import shown
 from .base import KINDS, Distribution, GaussianChoice
 from .covariance import Spread, colouring, mix, variance_ratio, whitening
 from .functions import Array, namespace

@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import did_you_mean, shown
 from .._lazy import import_quietly
-from ..problems.families import MOST_FACTORS, MOST_STEPS, parse_settings
+from .._text import did_you_mean, shown
+from ..problems.families import MAX_FACTORS, MAX_STEPS, parse_settings
 from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
 from .factors import Rows, fit
@@ -105,7 +105,7 @@ def name_and_settings(prefix: str, text: str, example: str) -> tuple[str, dict[s
         )
     settings = parse_settings(pairs)
     for setting, value in settings.items():
-        most = MOST_FACTORS if setting.startswith("num_") else MOST_STEPS
+        most = MAX_FACTORS if setting.startswith("num_") else MAX_STEPS
         if isinstance(value, int | float) and not abs(value) <= most:
             raise ValueError(f"problem: got {setting}={value}, want at most {most:,} for a problem by name")
     return name, settings

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..structure.labels import warn
+from .._text import warn
 
 Scope = list[tuple[str, str]]
 """Free objects with their types, such as ``[("?x", "computer")]``."""

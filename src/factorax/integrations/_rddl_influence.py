@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from .._text import some, warn
 from ..structure import InfluenceNetwork
-from ..structure.labels import some, warn
 from ._rddl_dependencies import Dependencies, members
 from ._rddl_terms import Terms
 

@@ -7,11 +7,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .._checks import shown
+from .._text import counted, shown
 from ..observations import ObservationSpace
 from ..rollouts.returned import check_step, checked_reset, flag, real_numbers
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from .rewards import Parts
 
 _FLOAT64 = np.dtype(np.float64)

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import check_options, check_type, shown
+from .._checks import check_options, check_type
+from .._text import shown
 from ..problems.problem import Problem, Step
 from ._jax_environments import (
     as_element,

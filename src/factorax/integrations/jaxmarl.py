@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import checked, did_you_mean, shown
+from .._checks import checked
+from .._text import did_you_mean, shown
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ._jax_environments import (

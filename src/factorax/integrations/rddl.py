@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from .._lazy import import_quietly
-from ..structure.labels import counted, printable, some, warn
+from .._text import counted, printable, some, warn
 from ._rddl_dependencies import Dependencies
 from ._rddl_influence import Influence, Reads, check_reads, read_influence
 from ._rddl_streams import Streams

@@ -8,7 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from .._checks import check_type, listed, shown
+from .._checks import check_type, listed
+from .._text import shown
 from ..ppo.learner import Learner
 from ..ppo.model import FactoredPPO, vector_size
 from ..problems.problem import Problem

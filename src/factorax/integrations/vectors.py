@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from .._text import counted
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_seeds
 from ..rollouts.returned import (
@@ -22,7 +23,7 @@ from ..rollouts.returned import (
 )
 from ..spec import observed_places
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted, default_labels
+from ..structure.labels import default_labels
 from ..structure.network import as_network, network_of
 from .canonical import Places, copied, not_adding_up, own_observations
 from .factors import FIXED, FactorRule, Rows, fit, warn_if_complete, weights_of

@@ -8,13 +8,13 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from .._checks import checked, shown
+from .._checks import checked
 from .._credit import credit
+from .._text import counted, shown
 from ..problems.problem import Problem
 from ..problems.vectors import create
 from ..spec import Spec, is_jax
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from ..structure.network import as_network
 from .canonical import FactoredEnv
 

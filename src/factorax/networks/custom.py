@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import shown
+from .._text import shown
 from ..observations import ObservationSpace
 from ..spec import Spec
 

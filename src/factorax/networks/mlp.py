@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from .._arrays import ones, zeros
-from .._checks import shown
+from .._text import shown
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,

@@ -16,7 +16,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from .._files import MIB, open_plain, parse_json, write_whole
-from ..structure.labels import counted
+from .._text import counted
 
 FORMAT = 5
 _LONGEST_HEADER = 16 * MIB

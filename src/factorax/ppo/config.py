@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args,
 
 import numpy as np
 
-from .._checks import (
-    Count,
-    NotNegative,
-    Positive,
-    Range,
-    Share,
-    check_type,
-    checked,
-    is_traced,
-    nearest,
-    shown,
-)
+from .._checks import Count, NotNegative, Positive, Range, Share, check_type, checked, is_traced
+from .._text import nearest, shown
 from ..choices import Choice, Menu
 from .schedules import Schedule, ScheduledRange
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._text import counted, some, warn
 from ..spec import Spec
-from ..structure.labels import counted, some, warn
 from .config import Config
 
 CLIPPED_UPDATES = 30

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Range, Seed, Whole, checked, real_array, shown
+from .._checks import Count, Range, Seed, Whole, checked, real_array
+from .._text import shown
 from ..networks import Agent
 from ..problems.registry import find_problem
 from ..problems.vectors import OneOfMany
@@ -24,7 +25,6 @@ from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
 from ..spec import Spec, is_jax, opened
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from . import checkpoints
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
 from .compiled import Compiled, peak_memory

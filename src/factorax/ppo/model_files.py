@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 
-from .._checks import path_of, shown
+from .._checks import path_of
 from .._files import MIB, read_json
 from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_

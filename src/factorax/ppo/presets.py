@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from .._checks import did_you_mean, shown
+from .._text import did_you_mean, shown
 from ..plugins import families
 from .config import CHOICES, WHO_STEPS, Config
 

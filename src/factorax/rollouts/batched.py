@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .._text import counted, warn
 from ..problems.failures import EpisodeLost
 from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
-from ..structure.labels import counted, warn
 from .environments import Environments
 from .episodes import Episode
 from .returned import Misfit

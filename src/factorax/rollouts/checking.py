@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Seed, check_each, shown
+from .._checks import Count, Seed, check_each
+from .._text import counted, shown
 from ..problems.failures import EpisodeLost
 from ..problems.problem import Step
 from ..problems.vectors import create
 from ..spaces import sample_valid
 from ..spec import Spec
-from ..structure.labels import counted
 from .data_checks import MIN_STARTS, DataCheck, same_start, warn_of_same_start
 from .returned import Misfit, check_step, checked_reset, first_observation, flag, mask, observation, real_numbers
 from .seeding import observed, warn_if_seed_ignored

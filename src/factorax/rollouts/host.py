@@ -8,12 +8,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._text import warn
 from ..observations import ObservationSpace
 from ..problems.failures import EpisodeLost
 from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
-from ..structure.labels import warn
 from .environments import Environments
 from .returned import (
     Misfit,

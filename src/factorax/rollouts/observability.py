@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._text import warn
 from ..problems.failures import EpisodeLost
 from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..spec import Spec, is_jax
-from ..structure.labels import warn
 from .seeding import differ, numbers_of, observed, warn_if_seed_ignored
 
 JAX_STEPS = 32

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..problems.failures import EpisodeLost
 from ..spec import Spec
-from ..structure.labels import counted
 from .backend import Backend, LostWarning
 from .batched import BatchedEnvironments
 from .collector import Behaviour, Collector

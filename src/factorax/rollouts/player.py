@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._text import counted
 from ..networks.jax_policy import JaxPolicy, ModuleArrays
 from ..networks.numpy_policy import NumpyPolicy, PolicyArrays
 from ..problems.failures import EpisodeLost
-from ..structure.labels import counted
 from .batched import BatchedEnvironments
 from .episodes import Episode
 from .host import HostEnvironments

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from .._text import warn
 from ..problems.failures import EpisodeLost
 from ..spaces import sample_valid
-from ..structure.labels import warn
 from .returned import checked_reset, checked_step, name_of
 
 STEPS = 8

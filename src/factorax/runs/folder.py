@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from .._checks import check_type, checked, path_of, shown
+from .._checks import check_type, checked, path_of
 from .._files import (
     MIB,
     check_not_linked,
@@ -20,6 +20,7 @@ from .._files import (
     write_json,
     write_whole,
 )
+from .._text import shown
 from ..ppo import checkpoints
 from ..ppo.config import WHO_STEPS, Config
 from ..ppo.logger import check_installed, checked_formats, configure

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from ..._credit import credit
+from ..._text import counted
 from ...structure import InfluenceNetwork
-from ...structure.labels import counted
 from ._packages import DEFAULT_MODULE_ID, Columns, ConnectorV2, torch
 
 FACTOR_MASK = "factor_mask"

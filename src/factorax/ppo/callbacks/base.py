@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..._checks import listed, shown
+from ..._checks import listed
+from ..._text import shown
 from ..config import Config
 from ..logger import Logger
 from ..metrics import Metrics

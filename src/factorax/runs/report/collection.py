@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._text import counted, printable, some
 from ...plugins import reference_controller
 from ...spec import Spec
-from ...structure.labels import counted, printable, some
 from ..compare import name_groups, short_name
 from ..gain import role_of
 from ..statistics import Interval

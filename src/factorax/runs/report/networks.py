@@ -18,7 +18,7 @@ from ...ppo.named_networks import find_network
 from ...problems.registry import find_problem
 from ...spec import Spec, declared_network, opened
 from ...structure import InfluenceNetwork
-from ...structure.labels import edge_label, own_labels
+from ...structure.labels import custom_labels, edge_label
 from .curves import numbers
 from .sources import RunSource
 
@@ -51,7 +51,11 @@ def _named(network: Any, problem: Any) -> Any:
     """Return a network without labels, such as the complete one, with the labels of the problem's own network."""
     if not isinstance(network, InfluenceNetwork):
         return network
-    if own_labels(network.actions, "a") or own_labels(network.targets, "psi") or network.factorisation is not None:
+    if (
+        custom_labels(network.actions, "a")
+        or custom_labels(network.targets, "psi")
+        or network.factorisation is not None
+    ):
         return network
     with opened(problem) as source:
         declared = declared_network(source)
