@@ -68,10 +68,15 @@ class Product:
             raise ValueError(f"blocks: got {shown(self.blocks)}, want an array (f, g), or None")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Send workers only the fields: cached properties hold functions, which cannot be pickled. With the classes, the
-        # modules in which a user's kinds are registered are imported there.
+        # Send workers only the fields: cached properties hold functions, which cannot be pickled. The classes go with
+        # them, because a worker may not have imported the module in which a user's kind is registered.
         fields = {name: self.__dict__[name] for name in self.__dataclass_fields__}
-        return fields | {"_classes": {KINDS[name] for name in self.kinds}}
+        return fields | {"classes": {name: KINDS[name] for name in self.kinds}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, kind in state.pop("classes").items():
+            KINDS.setdefault(name, kind)
+        self.__dict__.update(state)
 
     def __len__(self) -> int:
         return len(self.kinds)
