@@ -28,9 +28,9 @@ from .distributions import (
 )
 from .distributions.covariance import blocks_of
 
-WIDEST = 1e9
+MAX_WIDTH = 1e9
 """Wider bounds count as unbounded: ±3.4e38 is the range of a float, not of an action."""
-MOST_DESCRIBED = 4
+MAX_DESCRIBED = 4
 """Largest number of different distributions that `ActionSpace.describe_actions` lists separately."""
 
 
@@ -125,7 +125,7 @@ class ActionSpace(Product):
         '4 × Gaussian, scaled to the bounds [0, 365]'
         """
         counts = Counter(self._described(k, each=False) for k in range(len(self)))
-        if len(counts) > MOST_DESCRIBED:
+        if len(counts) > MAX_DESCRIBED:
             counts = Counter(self._described(k, each=True) for k in range(len(self)))
         return "; ".join(f"{count} × {text}" for text, count in counts.items())
 
@@ -210,12 +210,12 @@ def sample_valid(space: gym.Space, obs: Any = None, info: Any = None) -> Any:
 
 
 def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return which components have two bounds that are at most `WIDEST` apart, as booleans.
+    """Return which components have two bounds that are at most `MAX_WIDTH` apart, as booleans.
 
     >>> has_bounds(np.float32([0, 0, -3e38]), np.float32([365, np.inf, 3e38])).tolist()
     [True, False, False]
     """
-    return np.isfinite(low) & np.isfinite(high) & (high / 2.0 - low / 2.0 <= WIDEST / 2)
+    return np.isfinite(low) & np.isfinite(high) & (high / 2.0 - low / 2.0 <= MAX_WIDTH / 2)
 
 
 def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any], int]:

@@ -258,7 +258,7 @@ def test_a_new_kind_of_gaussian_has_the_settings_of_gaussians():
             return action**3
 
     box = spaces.Box(-1, 1, (2,))
-    with pytest.raises(ValueError, match="distribution: got 'cube', want 'scale', .*'laplace'"):
+    with pytest.raises(ValueError, match=r"distribution: got 'cube', want 'scale', .*'laplace'"):
         ActionSpace.of(box, "cube")
     register(Cubed)
     try:

@@ -88,7 +88,7 @@ def test_components_that_observe_the_same_have_embeddings():
 @pytest.mark.parametrize("policy", ["joint", "independent"])
 def test_networks_that_do_not_exist(policy, architecture):
     with pytest.raises(
-        ValueError, match=f"architecture: got '{architecture}' with policy='{policy}', want policy='sha"
+        ValueError, match=f"architecture: got '{architecture}' with policy='{policy}', want"
     ):
         make_policy(QUEUES, settings(policy, architecture), KEY)
 
@@ -174,9 +174,9 @@ def test_workers_evaluate_the_same_policy(policy, architecture):
 def test_settings_of_choices():
     assert str(ARCHITECTURES.read("gru,sequence_length=8")) == str(Gru(8)) == "gru,sequence_length=8"
     assert str(Mlp(init=jax.nn.initializers.glorot_uniform())) == "mlp,init=custom"
-    with pytest.raises(ValueError, match="architecture: got the setting layer_norm for gru, .*; mlp and conv .* have"):
+    with pytest.raises(ValueError, match=r"architecture: got the setting layer_norm for gru, .*; mlp and conv .* have"):
         ARCHITECTURES.read("gru,layer_norm=true")
-    with pytest.raises(ValueError, match="init: got 'hee', want .*'orthogonal', .*; did you mean 'he'"):
+    with pytest.raises(ValueError, match=r"init: got 'hee', want .*'orthogonal', .*; did you mean 'he'"):
         ARCHITECTURES.read("mlp,init=hee")
     with pytest.raises(ValueError, match="init: got 'custom', which stands for a function"):
         make_policy(BANDIT, settings(architecture="mlp,init=custom"), KEY)
