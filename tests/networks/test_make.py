@@ -87,9 +87,7 @@ def test_components_that_observe_the_same_have_embeddings():
 @pytest.mark.parametrize("architecture", ["attention", "choices"])
 @pytest.mark.parametrize("policy", ["joint", "independent"])
 def test_networks_that_do_not_exist(policy, architecture):
-    with pytest.raises(
-        ValueError, match=f"architecture: got '{architecture}' with policy='{policy}', want"
-    ):
+    with pytest.raises(ValueError, match=f"architecture: got '{architecture}' with policy='{policy}', want"):
         make_policy(QUEUES, settings(policy, architecture), KEY)
 
 

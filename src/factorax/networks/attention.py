@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .arrangements import embedding, with_identity
-from .mlp import MLP, LayerSettings
+from .mlp import MLP, LayerSettings, matmul
 
 HEADS = 4
 
@@ -60,7 +60,7 @@ class AttentionNetwork(eqx.Module):
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
-        return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
+        return matmul(self.features(obs, local), self.net.kernels[-1]) + self.net.biases[-1]
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
         """Return the input of the last layer for each component, ``(..., c, h)``."""

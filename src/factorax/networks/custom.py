@@ -63,14 +63,17 @@ class Custom(eqx.Module):
         """Return the output of a recurrent module and its memory afterwards, given the memory ``(..., memory)``."""
         return self._mapped(self.module, obs, local, memory)
 
-    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Evaluate sequences as `Recurrent.unroll` does, step by step."""
+    def unroll(
+        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
+    ) -> tuple[jax.Array, None, jax.Array]:
+        """Evaluate sequences as `Recurrent.unroll` does, step by step and without features."""
 
         def one(before: jax.Array, now: tuple[Any, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
             out, after = self.step(now[0], now[1], jnp.where(now[2][:, None], 0.0, before))
             return after, (out, after)
 
-        return jax.lax.scan(one, memory, (obs, local, starts))[1]
+        out, after = jax.lax.scan(one, memory, (obs, local, starts))[1]
+        return out, None, after
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return ``features(obs, local)`` of the module, ``(..., c or 1, h)``; the observation if it has no such

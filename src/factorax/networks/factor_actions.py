@@ -56,8 +56,8 @@ class FactorActions:
         if sizes.max() > MAX_JOINT_ACTIONS:
             raise ValueError(
                 f"critic: got one that enumerates actions, but factor {sizes.argmax()} has {sizes.max():,} joint "
-                f"actions of {len(spec.groups[sizes.argmax()])} components, want at most {MAX_JOINT_ACTIONS:,}; use a network with "
-                "one row per component, or critic='target'"
+                f"actions of {len(spec.groups[sizes.argmax()])} components, want at most {MAX_JOINT_ACTIONS:,}; use a "
+                "network with one row per component, or critic='target'"
             )
         return cls(spec, sizes, strides)
 

@@ -1,5 +1,6 @@
 """Layers: a multilayer perceptron, its activation, its normalisation and its initialisation."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -110,7 +111,7 @@ class MLP(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Map ``(..., first size)`` to ``(..., last size)``."""
-        return self.features(x) @ self.kernels[-1] + self.biases[-1]
+        return matmul(self.features(x), self.kernels[-1]) + self.biases[-1]
 
     def features(self, x: jax.Array) -> jax.Array:
         """Return the input of the last layer."""
@@ -120,10 +121,21 @@ class MLP(eqx.Module):
 
     def layer(self, i: int, x: jax.Array) -> jax.Array:
         """Return the output of hidden layer i."""
-        x = x @ self.kernels[i]
+        x = matmul(x, self.kernels[i])
         if self.scales:
             x = normalised(x) * self.scales[i]
         return ACTIVATIONS[self.activation](x + self.biases[i])
+
+
+def matmul(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Return x W, ``(..., i)`` and ``(i, o)`` → ``(..., o)``.
+
+    The product has one leading axis. With two, XLA transposes both operands of its gradient on a CPU: for 64 steps of 9
+    components that share a network of 64 × 64 units, the gradient took 277 µs instead of 221, for 1,024 steps 8.8 ms
+    instead of 3.2.
+    """
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return (rows @ kernel).reshape(*x.shape[:-1], kernel.shape[-1])
 
 
 def normalised(x: jax.Array) -> jax.Array:

@@ -343,7 +343,7 @@ class FactoredPPO:
         modules = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
         other = FactoredPPO(problem, network, **settings | modules)
         theirs = other.state.agent.policy
-        policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
+        policy = self.state.agent.policy.fitted_to(theirs)
         obs = self.state.obs if self.config.normalize_obs else other.state.obs
         if _shapes((policy, obs)) != _shapes((theirs, other.state.obs)):
             a, b = self.spec, other.spec
