@@ -89,6 +89,7 @@ class ActionValues(eqx.Module):
         """
         shares = jnp.einsum("...cw,cwh->...ch", actions, self.others)
         mine = shares if own is None else shares - jnp.einsum("...cw,cwh->...ch", own, self.others)
+        # Its own actions are in the sum over all components, so they are subtracted again, once for each factor.
         own_share = jnp.zeros((*mine.shape[:-2], *self.identity.shape)).at[..., np.array(self.factors), :].add(mine)
         x = self.encoder(obs) @ self.net.kernels[0] + shares.sum(axis=-2)
         x = x[..., None, :] - own_share + self.identity

@@ -37,6 +37,7 @@ class Encoded(eqx.Module):
             return repeated(self(obs), components)
         if self.components_of_factor is None:
             return local
+        # The index is padded with c, which is no component: rows of zeros.
         rows = jnp.take(local, jnp.array(self.components_of_factor), axis=-2, mode="fill", fill_value=0.0)
         return rows.reshape(*rows.shape[:-2], -1)
 
@@ -150,6 +151,7 @@ class PerChoice(Shared):
                 f"architecture: got 'choices' with local observations of {inputs} numbers, want a multiple of "
                 f"{choices}: equal parts, one per choice of the component with the most choices"
             )
+        # To the shared network, a choice is a component.
         super().__init__(key, encoder, inputs // choices, (components * choices, 1), gain, settings, identity)
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:

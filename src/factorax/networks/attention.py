@@ -67,6 +67,7 @@ class AttentionNetwork(eqx.Module):
         inputs = self.encoder.inputs(obs, local, len(self.neighbours))
         x = self.net.features(with_identity(inputs, self.identity))
         most = max(map(len, self.neighbours))
+        # Neighbours are gathered by index: with a matrix of all pairs, memory would grow with the square of components.
         index = np.array([row + (0,) * (most - len(row)) for row in self.neighbours])
         there = np.arange(most) < np.array([[len(row)] for row in self.neighbours])
         for query, key, value in zip(self.queries, self.keys, self.values, strict=True):

@@ -32,6 +32,7 @@ class Custom(eqx.Module):
     """Shape of the local observations, ``(c, l)``; None if the module receives None."""
 
     def __init__(self, module: Any, space: ObservationSpace, local_shape: tuple[int, int] | None):
+        # What is no array is static: functions among the fields of a module cannot be leaves of a compiled program.
         self.arrays, self.rest = eqx.partition(module, eqx.is_array)
         self.space, self.local_shape = space, local_shape
 
@@ -86,6 +87,7 @@ class Custom(eqx.Module):
     def _mapped(self, function: Callable[..., Any], *rows: Any) -> Any:
         """Apply a function of one observation to arrays with any axes in front, the first of them rows."""
         lead = rows[0].shape[:-1]
+        # With one axis in front, one vmap suffices.
         flat = [None if x is None else x.reshape(math.prod(lead), *x.shape[len(lead) :]) for x in rows]
         in_axes = tuple(None if x is None else 0 for x in flat)
         one = lambda row, *others: function(self.space.structured(row, jnp), *others)  # noqa: E731

@@ -33,6 +33,7 @@ def _scaled(initialiser: Any) -> Callable[[float], Any]:
 
 def _normc(gain: float) -> Any:
     """Return normal weights, scaled to norm 1 per unit in hidden layers and to 0.01 in the last."""
+    # hidden layers alone have the gain √2
     norm = 1.0 if gain == 2**0.5 else 0.01
 
     def weights(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:

@@ -30,6 +30,7 @@ class Policy(eqx.Module):
     @property
     def usable_spread(self) -> Spread:
         """The spread, with gradients stopped if it is not trained."""
+        # With an output for log σ, the spread is its initial value: trained as well, it would double the step of σ.
         return self.spread if self.learns_spread else jax.lax.stop_gradient(self.spread)
 
     def masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
