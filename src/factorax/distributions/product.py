@@ -142,7 +142,8 @@ class Product:
         """Return the entropy of each component, ``(..., c)``; for a squashed Gaussian, the entropy before the tanh."""
         self._check(parameters, spread=spread)
         log_std = self._of_state(parameters, spread).log_std
-        return self._by_kind(lambda kind, *arrays: kind.entropy(*arrays), [parameters], log_std)
+        of_kind = lambda kind, parameters, log_std: kind.entropy(parameters, log_std)  # noqa: E731
+        return self._by_kind(of_kind, [parameters], log_std)
 
     def kl(self, old: tuple[Array, Spread], new: tuple[Array, Spread]) -> Array:
         """Return KL(old ‖ new) of each component, ``(..., c)``; both are pairs of parameters and a spread."""

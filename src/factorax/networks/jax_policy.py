@@ -35,7 +35,7 @@ class JaxPolicy(WorkerPolicy):
     factors: np.ndarray | None
     local: Any
     """As in `NumpyPolicy`."""
-    observations: ObservationSpace
+    observations: ObservationSpace | None
     template: Any
     """A `Policy` that defines the structure; its arrays are not used."""
 

@@ -139,9 +139,10 @@ def worker_policy(spec: Spec, c: Any, policy: Policy) -> NumpyPolicy | JaxPolicy
     if not _runs_in_numpy(policy):
         template = jax.tree.map(lambda x: np.zeros(np.shape(x), x.dtype), policy)
         return JaxPolicy(spec.components, spec.factors, local, spec.observations, template)
+    kind: Any = policy_kind(spec, c).name
     return NumpyPolicy(
         spec.components,
-        policy_kind(spec, c).name,
+        kind,
         spec.factors,
         local,
         None if spec.observations.is_plain else spec.observations,
