@@ -155,9 +155,11 @@ class Product:
             (parameters, self._of_state(parameters, spread)) for parameters, spread in (old, new)
         )
 
-        def of_kind(kind: Distribution, x: Array, y: Array, before: Array, after: Array, *of_gaussian: Array) -> Array:
+        def of_kind(
+            kind: Distribution, x: Array, y: Array, before: Array, after: Array, distance: Array, ratio: Array
+        ) -> Array:
             if isinstance(kind, Gaussian):
-                return kind.kl_of_residual(*of_gaussian, after - before)
+                return kind.kl_of_residual(distance, ratio, after - before)
             return kind.kl((x, before), (y, after))
 
         distance, ratio = self._residual(x[..., 0], y, after) ** 2, variance_ratio(self.blocks, before, after)
