@@ -80,7 +80,8 @@ def register(kind: Kind) -> Kind:
     KINDS[kind.name] = kind
     if kind.bounded is not None and kind.bounded not in DISTRIBUTIONS.kinds:
         base = GaussianChoice if kind.has_spread else BoundedChoice
-        DISTRIBUTIONS.register(kind.bounded, type(kind.__name__, (base,), {"__doc__": kind.__doc__}))
+        choice: Any = type(kind.__name__, (base,), {"__doc__": kind.__doc__})
+        DISTRIBUTIONS.register(kind.bounded, choice)
     return kind
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import Count, Range, Seed, Whole, checked, real_array
-from .._text import shown
+from .._text import counted, shown
 from ..networks import Agent
 from ..problems.registry import find_problem
 from ..problems.vectors import OneOfMany
@@ -381,7 +381,7 @@ class FactoredPPO:
         critic = dataclasses.replace(self.config.critic, module=None)
         other = FactoredPPO(problem, network, **vars(self.config) | sizes | {"critic": critic})
         theirs = other.state.agent.policy
-        policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
+        policy = self.state.agent.policy.fitted_to(theirs)
         obs = self.state.obs if self.config.normalize_obs else other.state.obs
         if shapes_of((policy, obs)) != shapes_of((theirs, other.state.obs)):
             a, b = self.spec, other.spec
