@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._checks import check_function, check_type, real_array
-from ._text import shown
+from ._text import counted, shown
 from .distributions import BoundedChoice
 from .observations import ObservationSpace
 from .problems.problem import Problem

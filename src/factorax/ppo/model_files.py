@@ -13,6 +13,7 @@ import jax
 
 from .._checks import path_of
 from .._files import MIB, read_json
+from .._text import shown
 from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._text import counted
 from ..problems.failures import EpisodeLost
 from ..spec import Spec
 from .backend import Backend, LostWarning
