@@ -12,8 +12,8 @@ pytestmark = pytest.mark.usefixtures("surroundings")
 
 BAD = {
     # the command itself
-    "": "Missing subcommand",
-    "trian chain:2": "trian",
+    "": "command: got none, want train",
+    "trian chain:2": "did you mean train?",
     "train chain:2 --lernin-rate 1": "--learning-rate",
     "train chain:2 chain:4": "chain:4",
     "train": "problem",
