@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_different, check_type, listed, path_of
-from ..ppo.callbacks import ready
+from ..ppo.callbacks import progress_bar as bar_of_training
 from ..ppo.config import Config
 from ..ppo.devices import peak_memory
 from ..ppo.hints import CLIPPED_UPDATES, warn_if_clipped, warn_if_short
@@ -265,7 +265,7 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
     began = last = time.perf_counter()
     warned, pending = False, None
     history: list[dict[str, Any]] = []
-    with ready.progress_bar(disable=not progress_bar) as progress:
+    with bar_of_training(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
         while steps < config.total_timesteps or pending is not None:
             # The device computes the next update while this process writes down the last one.
