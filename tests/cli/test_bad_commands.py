@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from factorax.ppo import Config
-from factorax.runs.lock import LOCK
+from factorax.runs.folder import LOCK
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypedDict, get_origin, get_type_hints
 
 import docstring_parser
 import tyro
@@ -30,9 +29,27 @@ def command(
     """
     kinds, texts = get_type_hints(function, include_extras=True), _texts(function)
     own = {name: each for name, each in signature(function).parameters.items() if each.kind != each.VAR_KEYWORD}
-    options = {} if config is None else _settings_options(config)
-    options |= {name: _option(kinds[name], texts.get(name, ""), _hint) for name in own}
-    bounded = {name: kinds[name] for name in own if _has_range(kinds[name])}
+    bounded = {
+        name: kinds[name]
+        for name in own
+        if any(isinstance(each, Range) for each in getattr(kinds[name], "__metadata__", ()))
+    }
+    hints: dict[str, Any] = dict.fromkeys(own, _hint)
+    if config is not None:
+        # The parser has no defaults of settings, so the help says them.
+        defaults = {field.name: field.default for field in fields(config) if field.name not in own}
+        for name, default in defaults.items():
+            text = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+            hints[name] = "" if default is False or not text else f"(default: {text})"
+        texts, kinds = _texts(config) | texts, get_type_hints(config, include_extras=True) | kinds
+        # A choice that may also be an object is read as a text.
+        is_text = {name for name in defaults if isinstance(defaults[name], str) and get_origin(kinds[name]) != Literal}
+        kinds |= dict.fromkeys(is_text, str)
+    # Tyro alone would keep the line breaks of a docstring.
+    options = {
+        name: Annotated[kinds[name], tyro.conf.arg(help=texts.get(name, ""), help_behavior_hint=hint)]
+        for name, hint in hints.items()
+    }
     listed = {name for names in (groups or {}).values() for name in names}
     rest = [name for name in options if name not in listed and name not in own]
     boxes = {
@@ -62,45 +79,15 @@ def command(
     return run
 
 
-def _settings_options(config: type) -> dict[str, Any]:
-    """Return the options of the fields of a dataclass, whose help says their defaults."""
-    kinds, texts = get_type_hints(config, include_extras=True), _texts(config)
-    options = {}
-    for field in fields(config):
-        default = field.default
-        text = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
-        hint = "" if default is False or not text else f"(default: {text})"
-        kind = kinds[field.name]
-        options[field.name] = _option(kind if _is_readable(kind) else str, texts[field.name], hint)
-    return options
-
-
-def _option(kind: Any, text: str, hint: Any) -> Any:
-    """Return a type with the help of an option: tyro alone would keep the line breaks of a docstring."""
-    return Annotated[kind, tyro.conf.arg(help=" ".join(text.split()), help_behavior_hint=hint)]
-
-
 def _hint(default: str) -> str:
     """Return the end of a help; texts say in words what happens without the option, where that is not a value."""
     return "" if default in ("", "''", "False", "None") else f"(default: {default})"
 
 
 def _texts(documented: Any) -> dict[str, str]:
-    """Return the texts of a docstring, or of the docstrings of a dataclass's fields, by name."""
-    return {each.arg_name: each.description or "" for each in docstring_parser.parse_from_object(documented).params}
-
-
-def _has_range(kind: Any) -> bool:
-    return any(isinstance(each, Range) for each in getattr(kind, "__metadata__", ()))
-
-
-def _is_readable(kind: Any) -> bool:
-    """Return whether tyro reads a type; settings that may also be objects are read as texts."""
-    if get_origin(kind) is Annotated:
-        return _is_readable(get_args(kind)[0])
-    if get_origin(kind) in (tuple, Union, UnionType):
-        return all(_is_readable(each) for each in get_args(kind) if each is not Ellipsis)
-    return kind in (int, float, str, bool, NoneType) or get_origin(kind) is Literal
+    """Return the texts of a docstring, or of the docstrings of a dataclass's fields, by name and on one line each."""
+    params = docstring_parser.parse_from_object(documented).params
+    return {each.arg_name: " ".join((each.description or "").split()) for each in params}
 
 
 def check_output(name: str, path: Path | None, *suffixes: str) -> None:

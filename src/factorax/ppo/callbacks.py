@@ -76,11 +76,13 @@ class CallbackList(Callback):
     @contextmanager
     def training(self, model: "Model") -> Iterator[None]:
         """Start each callback, and end each of them however the block ends."""
-        self.on_training_start(model)
+        for callback in self.callbacks:
+            callback.on_training_start(model)
         try:
             yield
         finally:
-            self.on_training_end(model)
+            for callback in self.callbacks:
+                callback.on_training_end(model)
 
 
 def each_of(callback: Callback) -> list[Callback]:

@@ -25,12 +25,12 @@ SUFFIX = ".safetensors"
 CHECKPOINTS = "checkpoints"
 NETWORK_COPY = "network.json"
 """The copy of a network file in the folder of a run."""
-LARGEST_CONFIG = MIB
-MOST_ENVS = 2**20
+MAX_CONFIG = MIB
+MAX_ENVS = 2**20
 """Limits on the settings in files, which may be untrusted; those passed by the user have no such limits."""
-MOST_STEPS = 2**30
+MAX_STEPS = 2**30
 """Maximum number of steps of all environments in a rollout, n_envs × n_steps."""
-MOST_LAYERS = 64
+MAX_LAYERS = 64
 SLACK = 2**26
 """Number of bytes by which a model may exceed twice the size of its file."""
 LEARNT = (".agent", ".optimiser", ".kl_coef", ".obs", ".reward")
@@ -208,7 +208,7 @@ def check_trusted(problem: str, trusted: str | None, where: str) -> None:
 def _names_of_run(folder: Path) -> Names:
     """Return the names in the settings of a run folder."""
     try:
-        content = read_json(folder / "config.json", LARGEST_CONFIG)
+        content = read_json(folder / "config.json", MAX_CONFIG)
         problem, network = content["problem"], content["network"]
     except (OSError, ValueError, KeyError, TypeError):
         return Names(None, None)
@@ -231,14 +231,14 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
     custom initialiser is not in a file, and not needed, because the file has the weights.
     """
     n_envs, n_steps, layers = settings["n_envs"], settings["n_steps"], len(settings["hidden"])
-    if n_envs > MOST_ENVS:
-        raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MOST_ENVS:,}")
-    if n_envs * n_steps > MOST_STEPS:
+    if n_envs > MAX_ENVS:
+        raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MAX_ENVS:,}")
+    if n_envs * n_steps > MAX_STEPS:
         raise ValueError(
-            f"n_steps: got {n_steps:,} × {n_envs:,} environments from a file, want at most {MOST_STEPS:,} steps"
+            f"n_steps: got {n_steps:,} × {n_envs:,} environments from a file, want at most {MAX_STEPS:,} steps"
         )
-    if layers > MOST_LAYERS:
-        raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MOST_LAYERS}")
+    if layers > MAX_LAYERS:
+        raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MAX_LAYERS}")
     return settings | {"ray_address": ""} | ({"init": stored_init} if settings["init"] == "custom" else {})
 
 

@@ -1,7 +1,5 @@
 """Comparison of runs: learning curves, interquartile means over seeds, and probabilities of improvement."""
 
-import dataclasses
-import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +16,10 @@ from .._checks import check_different, check_type, checked, listed, path_of, rea
 from ..ppo.config import Config
 from ..structure.labels import counted
 from . import plots
-from .folder import RETURN, STEPS, read_config, read_evaluation, read_metrics
+from .folder import RETURN, STEPS, read_config, read_evaluation, read_metrics, settings_as_json
 from .statistics import Interval, interquartile_mean, iqm, probability_of_improvement
 
-_LONGEST_NAME = 120
+MAX_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -111,13 +109,13 @@ def short_name(name: str) -> str:
     >>> short_name("chain:8"), len(short_name("chain:" + 900_000 * "8"))
     ('chain:8', 120)
     """
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 21]}…{name[-20:]}"
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 21]}…{name[-20:]}"
 
 
 @cache
 def default_settings() -> dict[str, Any]:
     """Return the default of each setting, as stored in ``config.json``."""
-    return json.loads(json.dumps(dataclasses.asdict(Config())))
+    return settings_as_json(Config())
 
 
 def _group(name: str, folders: list[Path]) -> Group:

@@ -63,17 +63,17 @@ def test_missing_and_damaged_metrics_are_noted(tmp_path, metrics, note):
 def test_scores_versions_and_warnings_are_read_or_left_out(tmp_path):
     run = write_run(tmp_path / "run")
     (run / "evaluation.json").write_text('{"timesteps": 320, "return": 1.0, "episodes": [1.0, 2.0], "sampled": 0.5}')
-    (run / "made_with.json").write_text('{"jax": "0.9"}')
+    (run / "versions.json").write_text('{"jax": "0.9"}')
     (run / "warnings.jsonl").write_text('{"message": "one"}\n{"message": "one"}\nhalf')
     (source,) = read_sources([run])
     assert source.evaluation == (1.0, 2.0)
-    assert source.made_with == {"jax": "0.9"}
+    assert source.versions == {"jax": "0.9"}
     assert source.warnings == ("one",)
     (run / "evaluation.json").write_text('{"timesteps": 16, "return": 1.0, "episodes": [1.0, 2.0], "sampled": 0.5}')
     (source,) = read_sources([run])
     assert source.evaluation == ()  # of an earlier policy
-    for name in ("evaluation.json", "made_with.json"):
+    for name in ("evaluation.json", "versions.json"):
         (run / name).write_text('{"episodes": "x"}' if name == "evaluation.json" else "[")
     (source,) = read_sources([run])
     assert source.evaluation == ()
-    assert source.made_with == {}
+    assert source.versions == {}

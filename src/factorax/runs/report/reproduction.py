@@ -26,7 +26,7 @@ def reproduction_section(group: RunGroup, *, relative_to: Path | None) -> dict[s
         )
     ]
     settings.sort(key=lambda row: not row["differs"])
-    versions = {tuple(sorted(run.made_with.items())) for run in group.runs if run.made_with}
+    versions = {tuple(sorted(run.versions.items())) for run in group.runs if run.versions}
     return {
         "name": group.name,
         "problem": group.problem,

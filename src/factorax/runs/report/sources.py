@@ -7,8 +7,7 @@ from typing import Any
 
 from ..._checks import listed, path_of
 from ...discovery.result import Discovery
-from ..folder import read_config, read_evaluation
-from ..provenance import read_made_with, read_warnings
+from ..folder import read_config, read_evaluation, read_versions, read_warnings
 from .curves import RunCurves, read_curves
 
 _MOST_SOURCES = 2000
@@ -25,7 +24,7 @@ class RunSource:
     """None if there are no metrics, or they are damaged."""
     notes: tuple[str, ...] = ()
     """Sentences on what is missing or wrong."""
-    made_with: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     evaluation: tuple[float, ...] = ()
     """The returns of the episodes with which the final policy was evaluated; empty if it was not."""
@@ -122,7 +121,7 @@ def _run(path: Path) -> RunSource:
         config=config,
         curves=curves,
         notes=tuple(notes),
-        made_with=read_made_with(path),
+        versions=read_versions(path),
         warnings=tuple(read_warnings(path)),
         evaluation=evaluation,
     )
