@@ -14,7 +14,7 @@ from ..compare import Group, comparable_scores, short_name
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
 from ..statistics import Interval, iqm, normal_mean, short_number
 from .curves import GroupCurves
-from .sources import DiscoverySource, RunSource
+from .inputs import DiscoveryInput, RunInput
 
 _NAMES = {"vanilla": "vanilla PPO", "complete": "factored PPO with a complete K", "factored": "factored PPO"}
 
@@ -36,7 +36,7 @@ class RunGroup:
     """Runs that differ only in their seed, with their settings and curves."""
 
     name: str
-    runs: tuple[RunSource, ...]
+    runs: tuple[RunInput, ...]
     settings: Mapping[str, Any]
     curves: GroupCurves | None
     has_every_edge: bool = False
@@ -216,7 +216,7 @@ def _parts(entry: Mapping[str, Any], role: str) -> str:
     )
 
 
-def discovery_verdict(source: DiscoverySource) -> Verdict:
+def discovery_verdict(source: DiscoveryInput) -> Verdict:
     """Return what a discovery found, and its guarantee."""
     about, edges, *more = (line for line in str(source.discovery).split("\n") if line)
     promise = next((line for line in more if line.startswith("What it says")), "")

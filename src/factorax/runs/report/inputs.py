@@ -10,11 +10,11 @@ from ...discovery.result import Discovery
 from ..folder import read_config, read_evaluation, read_versions, read_warnings
 from .curves import RunCurves, read_curves
 
-_MOST_SOURCES = 2000
+MAX_SOURCES = 2000
 
 
 @dataclass(frozen=True)
-class RunSource:
+class RunInput:
     """The readable contents of a run folder."""
 
     path: Path
@@ -48,17 +48,17 @@ class RunSource:
 
 
 @dataclass(frozen=True)
-class DiscoverySource:
+class DiscoveryInput:
     """A file that `factorax discover --out` has written."""
 
     path: Path
     discovery: Discovery
 
 
-Source = RunSource | DiscoverySource
+Source = RunInput | DiscoveryInput
 
 
-def read_sources(paths: Iterable[Any]) -> list[Source]:
+def read_inputs(paths: Iterable[Any]) -> list[Source]:
     """Read folders and files; a folder that contains run folders stands for all of them.
 
     Raises FileNotFoundError or ValueError for anything else.
@@ -68,8 +68,8 @@ def read_sources(paths: Iterable[Any]) -> list[Source]:
     if not arguments:
         raise ValueError(f"what: got an empty list, want {want}")
     expanded = [path for argument in arguments for path in _expanded(argument)]
-    if len(expanded) > _MOST_SOURCES:
-        raise ValueError(f"what: got {len(expanded):,} runs, want at most {_MOST_SOURCES:,}")
+    if len(expanded) > MAX_SOURCES:
+        raise ValueError(f"what: got {len(expanded):,} runs, want at most {MAX_SOURCES:,}")
     unique = list({path.resolve(): path for path in expanded}.values())
     return [_read(path) for path in unique]
 
@@ -93,11 +93,11 @@ def _read(path: Path) -> Source:
     if path.is_file():
         if path.suffix != ".safetensors":
             raise ValueError(f"what: got the file {path.name!r}, want a file of factorax discover --out, .safetensors")
-        return DiscoverySource(path, Discovery.load(path))
+        return DiscoveryInput(path, Discovery.load(path))
     return _run(path)
 
 
-def _run(path: Path) -> RunSource:
+def _run(path: Path) -> RunInput:
     config = read_config(path)
     curves, notes, evaluation = None, [], ()
     try:
@@ -116,7 +116,7 @@ def _run(path: Path) -> RunSource:
             notes.append(f"{curves.not_finite:,} values in its metrics are not finite numbers and are left out")
         if not curves.updates:
             notes.append("its metrics are empty: no update was made")
-    return RunSource(
+    return RunInput(
         path=path,
         config=config,
         curves=curves,
