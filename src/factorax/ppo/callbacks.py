@@ -35,6 +35,10 @@ class Callback:
     ...         return model.num_timesteps < self.steps
     """
 
+    every_update = True
+    """Whether to be called after every single update, which is what callbacks of users want. If false, several updates
+    may follow each other in one compiled program, and `on_rollout_end` is called for each of them when it ends."""
+
     def on_training_start(self, model: "Model") -> None:
         """Called once, before the first rollout."""
 
@@ -56,6 +60,11 @@ class CallbackList(Callback):
     def __init__(self, callbacks: Sequence[Any]):
         entries = listed("callbacks", callbacks, "a list of callbacks")
         self.callbacks = [as_callback(each, "callbacks") for each in entries]
+
+    @property
+    def every_update(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether one of them wants to be called after every single update."""
+        return any(callback.every_update for callback in self.callbacks)
 
     def on_training_start(self, model: "Model") -> None:
         """Call `on_training_start` of each callback."""
@@ -122,7 +131,7 @@ class _OfStableBaselines3(Callback):
 def as_callback(callback: Any, argument: str = "callback") -> Callback:
     """Return a callback from None, a function, an object, a callback of Stable-Baselines3, or a list of these."""
     if callback is None:
-        return Callback()
+        return CallbackList([])
     if isinstance(callback, Callback):
         return callback
     if hasattr(callback, "init_callback") and hasattr(callback, "on_step"):
@@ -286,6 +295,8 @@ class StopTrainingOnRewardThreshold(Callback):
 
 class ProgressBarCallback(Callback):
     """A progress bar for one call of `learn`, with the last mean return, steps per second and KL divergence."""
+
+    every_update = False
 
     def on_training_start(self, model: "Model") -> None:
         """Show the bar."""

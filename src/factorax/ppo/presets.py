@@ -114,7 +114,7 @@ def _read(path: Path) -> Preset:
         about = checked("about", content.get("about"), str)
         problems = checked("problems", content.get("problems"), tuple[str, ...])
         network = checked("network", content.get("network"), str | None)
-        settings = content.get("settings")
+        settings: Any = content.get("settings")
         check_type("settings", settings, dict, "a table [settings] of fields of Config")
         for name in settings.keys() & {"seed", *WHO_STEPS}:
             raise ValueError(f"settings.{name}: is a setting of a run, not of a preset; remove it")
