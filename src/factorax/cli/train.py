@@ -81,7 +81,7 @@ def train(
     """
     loggers = [name for name, wanted in (("tensorboard", tensorboard), ("wandb", wandb)) if wanted]
     together = seeds > 1 or bool(networks)
-    if loggers and together:
+    if loggers and together:  # one program trains them all, but each logger belongs to one model
         raise ValueError(f"{loggers[0]}: got --{loggers[0]} with several runs, want it with one seed and one network")
     check_different("networks", networks)
     parent = None if out is None else path_of("out", out, "a folder")
@@ -91,22 +91,22 @@ def train(
     from ..ppo.named_networks import folder_name
 
     default = preset_for(problem)
-    used = default if preset == OWN else None if preset == NONE else read_preset(preset)
-    name_of_preset = NONE if used is None else used.name
+    tuning = default if preset == OWN else None if preset == NONE else read_preset(preset)
+    name_of_preset = NONE if tuning is None else tuning.name
     settings = settings_for(name_of_preset, method, settings)
     n_envs = None if "n_envs" in settings else _vector_size(problem)
     config = Config.of(settings if n_envs is None else settings | {"n_envs": n_envs})
-    usual = network_for(name_of_preset, method) or OWN
-    network = network or usual
+    default_network = network_for(name_of_preset, method) or OWN
+    network = network or default_network
 
     name = problem.replace("/", "-").replace(":", "-") + f"-{config.estimator if method == NONE else method}"
-    if network != OWN and (network != usual or method == NONE):
+    if network != OWN and (network != default_network or method == NONE):
         name += f"-{folder_name(network)}"
     hint = "" if default is None else f"started with the preset {default.name} resumes with --preset {default.name}"
-    if used is not None:
-        print(f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it")
-        hint = f"started without the preset {used.name} resumes with --preset {NONE}"
-        name += f"-{used.name}" if used != default else ""
+    if tuning is not None:
+        print(f"using the preset {tuning.name}: options override its settings, and --preset {NONE} trains without it")
+        hint = f"started without the preset {tuning.name} resumes with --preset {NONE}"
+        name += f"-{tuning.name}" if tuning != default else ""
 
     options: dict[str, Any] = {"force": force, "progress_bar": sys.stdout.isatty()}
     all_seeds = [config.seed + i for i in range(seeds)]

@@ -118,6 +118,7 @@ class _OfStableBaselines3(Callback):
 
     def on_rollout_end(self, model: "Model", metrics: Metrics) -> bool:
         self.wrapped.update_locals({"self": model, "metrics": metrics})
+        # At the first step that stops, as in Stable-Baselines3: it does not call the remaining ones either.
         goes_on = not any(stops(self.wrapped.on_step()) for _ in range(model.config.n_steps))
         self.wrapped.on_rollout_end()
         if goes_on:
@@ -158,7 +159,7 @@ class _Every:
     def __init__(self, name: str, frequency: int):
         self.frequency, self.reached = checked(name, frequency, Count), 0
 
-    def start(self, model: "Model") -> None:
+    def start(self, model: "Model") -> None:  # a training that continues has reached earlier multiples already
         self.reached = model.num_timesteps // model.config.n_envs // self.frequency
 
     def due(self, model: "Model") -> bool:

@@ -82,6 +82,7 @@ class Logger:
         checked("step", step, Annotated[int, Range(0)])
         for writer in self.writers:
             name = next((name for name, kind in _WRITERS.items() if isinstance(writer, kind)), "")
+            # Writers of users have no name, and get everything.
             values = self.name_to_value.items()
             writer.write({key: value for key, value in values if name not in self.name_to_excluded[key]}, step)
         self.name_to_value, self.name_to_excluded, self._means = {}, {}, {}
@@ -150,6 +151,7 @@ class WandbWriter(Writer):
         import wandb  # pyright: ignore[reportMissingImports]
 
         Path(folder).mkdir(parents=True, exist_ok=True)
+        # Offline by default: nothing leaves the machine unless the user says so.
         mode = mode or os.environ.get("WANDB_MODE", "offline")
         options = {"project": "factorax", "dir": os.fspath(folder), "mode": mode} | options
         self.run: Any = wandb.init(**options)

@@ -140,6 +140,7 @@ def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list
         state, arrays = checkpoints.load(path, state, keep=keep, finite=LEARNT)
     except ValueError as error:
         raise ValueError(f"{error}{_differences(path, spec)}") from None
+    # Episodes in progress belong to their environments; what was learnt does not.
     if other_envs or not arrays:
         return state, None
     try:
@@ -244,6 +245,7 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 def check_size(path: Path, learner: Any) -> None:
     """Raise ValueError if the state of a `Learner` would take much more memory than its file."""
+    # Before anything is allocated: a small file may name settings that take all memory.
     leaves = jax.tree.leaves(eqx.filter_eval_shape(learner.init))
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves if hasattr(leaf, "dtype"))
     there, free = path.stat().st_size, available_memory(learner.config)

@@ -54,6 +54,7 @@ def presets() -> dict[str, Preset]:
     >>> "queues" in presets()
     True
     """
+    # Families that share a folder, such as those of one plug-in, are read once.
     folders = dict.fromkeys([_FOLDER, *(each.presets for each in families().values() if each.presets is not None)])
     files = {path.stem: path for folder in folders for path in folder.glob("*.toml")}
     return {name: _read(files[name]) for name in sorted(files)}

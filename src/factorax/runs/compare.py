@@ -92,6 +92,7 @@ def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[in
     for i, each in enumerate(settings):
         name = ", ".join(f"{each[key]}" if key == "problem" else f"{key} {each[key]}" for key in differing)
         members.setdefault(name or str(first["problem"]), []).append(i)
+    # Different names may agree once they are shortened, and no group may replace another.
     short: dict[str, list[int]] = {}
     for name, indices in members.items():
         label, count = short_name(name), 1
@@ -129,6 +130,7 @@ def _group(name: str, folders: list[Path]) -> Group:
             raise ValueError(f"{folder}: damaged: {RETURN} is not a number everywhere")
         curves.append((np.array([row[STEPS] for row in rows]), np.array(means, float)))
         evaluations.append(read_evaluation(folder, rows[-1][STEPS]))
+    # At the steps of the longest curve, up to the end of the shortest: nothing is extrapolated.
     steps = max((c[0] for c in curves), key=len)
     end = min(c[0][-1] for c in curves)
     steps = steps[steps <= end]
@@ -173,6 +175,7 @@ def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
     """
     groups = checked_groups(groups)
     of, scores = comparable_scores(groups)
+    # Better groups first, so that each pair reads "better > worse".
     ranked = sorted(zip(groups, scores, strict=True), key=lambda pair: -interquartile_mean(pair[1]))
     return {
         "of": of,
@@ -193,9 +196,10 @@ def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE)
     figure, (ax,) = plots.canvas(width=8.0)
     for g, colour in zip(groups, cycle(colours), strict=False):
         points = [iqm(column) for column in g.returns.T]
+        # Wrapped, since a long name beside the axes would leave no room for them.
         label = textwrap.fill(f"{plots.plain_text(g.name)} ({counted(len(g.returns), 'seed')})", 50)
         ax.plot(g.steps, [p.mean for p in points], color=colour, label=label)
-        if len(g.returns) > 1:
+        if len(g.returns) > 1:  # the interval of one seed has no width
             low, high = [p.low for p in points], [p.high for p in points]
             ax.fill_between(g.steps, low, high, color=colour, alpha=0.2, linewidth=0)
     ax.set(xlabel="steps of all environments", ylabel="episode return, interquartile mean")

@@ -61,10 +61,10 @@ def read_config(run: Path) -> dict[str, Any]:
         raise ValueError(f"{run / CONFIG}: damaged ({error})") from error
 
 
-def read_metrics(run: Path, wanted: Callable[[str], object] | None = None) -> list[dict[str, Any]]:
+def read_metrics(run: Path, select: Callable[[str], object] | None = None) -> list[dict[str, Any]]:
     """Return the metrics of a run, one entry per update.
 
-    - `wanted`: says which metrics to return in addition to the step, by their names; None for all. A long run takes
+    - `select`: says which metrics to return in addition to the step, by their names; None for all. A long run takes
       much less memory without those that are not needed.
     """
     path = path_of("run", run, "the folder of a run") / METRICS
@@ -72,8 +72,8 @@ def read_metrics(run: Path, wanted: Callable[[str], object] | None = None) -> li
         raise FileNotFoundError(f"{path}: no metrics; want the folder of a run")
     rows, values = [], 0
     for _, row in metric_rows(path):
-        if wanted is not None:
-            row = {name: value for name, value in row.items() if name == STEPS or wanted(name)}
+        if select is not None:
+            row = {name: value for name, value in row.items() if name == STEPS or select(name)}
         rows.append(row)
         values += 10 + sum(len(value) if isinstance(value, list | dict) else 1 for value in row.values())
         if values > MAX_VALUES:  # a stranger's file; all of this is needed of a file that training has written

@@ -60,6 +60,7 @@ def collect(
     notes += _incomparable(groups)
     charts: dict[str, Any] = {}
     tell("reading problems and networks")
+    # Before the verdicts, which say whether K has every edge.
     specs = _specs(groups, trusted, notes)
     groups = [
         replace(group, has_every_edge=spec is not None and spec.network.is_fixed and spec.network.static.density == 1)
@@ -147,6 +148,7 @@ def sanitised(content: Any) -> Any:
 
 def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) -> list[Spec | None]:
     """Return the problem of each group; a problem with the same network is created once."""
+    # Creating a problem may start a simulator.
     known: dict[tuple[Any, ...], Spec | None] = {}
     for group in groups:
         if _problem_key(group) not in known:
@@ -169,6 +171,7 @@ def _networks(firsts: Sequence[tuple[RunGroup, Spec]], discoveries: Sequence[Dis
         if role_of(group.settings) == "vanilla" or spec.network.static.shape == (1, 1):
             continue
         if spec.network.is_fixed:
+            # A fixed network is the same in all groups and seeds; one that varies is drawn for each run.
             if (group.problem, network) not in shown:
                 shown.add((group.problem, network))
                 views.append(networks.run_network(f"{group.problem}, network {network}", group.runs[0], spec))
@@ -293,6 +296,7 @@ def targets_section(
     if width < 2 or not len(steps):
         return None
     each = [np.stack([interpolated(steps, x, column) for column in table.T], axis=1) for x, table in tables]
+    # The mean over runs that have a value; np.nanmean would warn where none has.
     filled = np.where(np.isfinite(each), each, 0.0).sum(axis=0)
     mean = filled / np.maximum(np.isfinite(each).sum(axis=0), 1)
     mean[~np.isfinite(each).any(axis=0)] = np.nan
@@ -361,6 +365,7 @@ def reproduction_section(group: RunGroup, *, relative_to: Path | None) -> dict[s
         for name, value in first.config["config"].items()
         if name != "seed"
     ]
+    # Python's sort is stable: within both parts, settings stay in the order of `Config`.
     settings.sort(key=lambda row: not row["differs"])
     versions = {tuple(sorted(run.versions.items())) for run in group.runs if run.versions}
     return {

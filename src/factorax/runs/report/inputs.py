@@ -70,6 +70,7 @@ def read_inputs(paths: Iterable[Any]) -> list[Source]:
     expanded = [path for argument in arguments for path in _expanded(argument)]
     if len(expanded) > MAX_SOURCES:
         raise ValueError(f"what: got {len(expanded):,} runs, want at most {MAX_SOURCES:,}")
+    # A run may be named directly and through a folder that contains it, or through a link.
     unique = list({path.resolve(): path for path in expanded}.values())
     return [_read(path) for path in unique]
 
@@ -80,6 +81,7 @@ def _expanded(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise FileNotFoundError(f"what: no {str(path)!r}; want the folder of a run, or a file of a discovery")
+    # Two levels, as `train --networks` writes them: a deeper search could walk through a whole home directory.
     inside = sorted(file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/config.json"))
     if not inside:
         raise ValueError(
@@ -100,6 +102,7 @@ def _read(path: Path) -> Source:
 def _run(path: Path) -> RunInput:
     config = read_config(path)
     curves, notes, evaluation = None, [], ()
+    # A run with damaged metrics still has settings and a network to show.
     try:
         curves = read_curves(path)
     except FileNotFoundError:
@@ -110,7 +113,7 @@ def _run(path: Path) -> RunInput:
         total = config["config"]["total_timesteps"]
         reached = int(curves.steps[-1]) if len(curves.steps) else 0
         evaluation = read_evaluation(path, reached)
-        if reached < total:
+        if reached < total:  # which of the two it is, only its process knows
             notes.append(f"has made {reached:,} of {total:,} steps: it is still training, or was stopped")
         if curves.not_finite:
             notes.append(f"{curves.not_finite:,} values in its metrics are not finite numbers and are left out")
