@@ -38,11 +38,22 @@ def test_every_setting_has_a_title():
     assert {"network", "out", "n_envs", "hidden", ...} <= set(titled)
 
 
-def test_help_of_train_says_which_preset_the_problem_has(factorax):
-    _, out, _ = factorax("train", "queues:4x4", "--help")
-    assert "queues:4x4 has the preset queues" in out
-    assert f"learning_rate {read_preset('queues').config.learning_rate}" in out
-    assert "has the preset" not in factorax("train", "CartPole-v1", "--help")[1]
+@pytest.mark.parametrize(
+    ("arguments", "preset"),
+    [
+        (["queues:4x4"], "queues"),
+        (["--seed", "3", "queues:4x4"], "queues"),
+        (["CartPole-v1", "--preset", "queues"], "queues"),
+        (["--preset=queues", "chain:4"], "queues"),
+        (["CartPole-v1"], None),
+        (["--preset", "none", "queues:4x4"], None),
+    ],
+)
+def test_help_of_train_says_what_the_preset_changes(arguments, preset, factorax):
+    _, out, _ = factorax("train", *arguments, "--help")
+    assert ("The preset queues changes defaults" in out) == (preset is not None)
+    if preset is not None:
+        assert f"learning_rate {read_preset('queues').config.learning_rate}" in out
 
 
 def test_the_list_of_commands_is_printed_without_tyro_and_jax():

@@ -16,7 +16,7 @@ from .._checks import Range, check_different, path_of
 from .._files import write_json
 from ..ppo.config import Config
 from ..ppo.methods import network_for, settings_for
-from ..ppo.presets import NONE, preset_for, read_preset
+from ..ppo.presets import NONE, preset_for, presets, read_preset
 from ..structure.labels import printable
 from .arguments import MAX_PATH, Switch, command
 
@@ -131,13 +131,15 @@ def train(
 
 
 def described(words: Sequence[str]) -> str | None:
-    """Return the start of the help with the preset of the problem among these words; None if it has none."""
-    for word in words:
-        preset = preset_for(word)
-        if preset is not None:
-            settings = ", ".join(f"{name} {value}" for name, value in preset.settings.items())
-            return f"Train with factored PPO. {word} has the preset {preset.name}, which changes defaults: {settings}."
-    return None
+    """Return the start of the help, with the preset that these arguments select; None if they select none."""
+    # Found here, because the parser prints the help before it returns anything.
+    parts = [part for word in words for part in word.split("=", 1)]
+    name = parts[parts.index("--preset") + 1] if "--preset" in parts[:-1] else OWN
+    preset = next(filter(None, map(preset_for, words)), None) if name == OWN else presets().get(name)
+    if preset is None:
+        return None
+    settings = ", ".join(f"{name} {value}" for name, value in preset.settings.items())
+    return f"Train with factored PPO. The preset {preset.name} changes defaults: {settings}."
 
 
 def _find_devices() -> None:
