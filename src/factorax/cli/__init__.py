@@ -6,7 +6,6 @@ import os
 import platform
 import signal
 import sys
-import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -24,24 +23,12 @@ _ABOUT = "Factored policy gradients: credit each action only with the targets th
 _COMMANDS = {
     "train": ("train", "Train with factored PPO, or resume a run that was stopped."),
     "evaluate": ("runs", "Evaluate the policy of a run, or a controller of a family of problems, over full episodes."),
-    "plot": (
-        "runs",
-        "Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.",
-    ),
-    "compare": (
-        "runs",
-        "Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain "
-        "over vanilla PPO that comes from K.",
-    ),
-    "report": (
-        "runs",
-        "Write a self-contained HTML report of runs: verdict, learning curves, influence network, variance "
-        "reduction by K, targets, the policy in action, and how to reproduce the results. It loads nothing "
-        "and can be shared as one file.",
-    ),
+    "plot": ("runs", "Plot the learning curves of runs."),
+    "compare": ("runs", "Compare runs over seeds."),
+    "report": ("runs", "Write a self-contained HTML report of runs."),
     "discover": ("discovery", "Estimate which action influences which target."),
 }
-"""Module and first lines of the docstring of each command: ``factorax --help`` imports none of them."""
+"""Module and first line of the docstring of each command: ``factorax --help`` imports none of them."""
 
 
 def commands() -> dict[str, Callable[..., None]]:
@@ -106,7 +93,7 @@ def _run(words: Sequence[str]) -> None:
     if chosen in ("-h", "--help"):  # not by tyro: importing it takes most of the 0.2 s that this list may take
         print("usage: factorax COMMAND [OPTIONS]", "", _ABOUT, "", "commands, each with its --help:", sep="\n")
         for name, about in abouts.items():
-            print(textwrap.fill(about, 100, initial_indent=f"  {name:<12}", subsequent_indent=" " * 14))
+            print(f"  {name:<12}{about}")
         return
     if chosen not in abouts:
         from .._checks import did_you_mean

@@ -96,7 +96,9 @@ def plot(
     *,
     out: Path = Path("curves.png"),
 ) -> None:
-    """Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.
+    """Plot the learning curves of runs.
+
+    Runs that differ only in their seed form one curve with a band.
 
     Args:
         runs_: Folders of the runs.
@@ -116,8 +118,9 @@ def compare(
     *,
     json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain over vanilla
-    PPO that comes from K.
+    """Compare runs over seeds.
+
+    Shows interquartile means, probabilities of improvement, and the part of a gain over vanilla PPO that comes from K.
 
     Args:
         runs_: Folders of the runs. To measure the part of K: factored runs with K, factored runs with --network
@@ -180,8 +183,10 @@ def report(
     watch: Switch = False,
     problem: str = "own",
 ) -> None:
-    """Write a self-contained HTML report of runs: verdict, learning curves, influence network, variance reduction by K,
-    targets, the policy in action, and how to reproduce the results. It loads nothing and can be shared as one file.
+    """Write a self-contained HTML report of runs.
+
+    It shows the verdict, learning curves, the influence network, variance reduction by K, targets, the policy in
+    action, and how to reproduce the results. It loads nothing and can be shared as one file.
 
     Args:
         what: Folders of runs (runs that differ only in their seed form one group), folders that contain several of

@@ -173,13 +173,13 @@ def _score(models: Sequence["FactoredPPO"], outs: Sequence[Path], labels: Sequen
     The scores of policies that were not trained since they were evaluated are read.
     """
     from ..runs.folder import SCORE, read_evaluation
-    from ..runs.seeds import evaluate_seeds
+    from ..runs.training import evaluate_together
 
     scores: list[Sequence[float]] = [
         read_evaluation(out, model.num_timesteps) for model, out in zip(models, outs, strict=True)
     ]
     missing = [i for i, score in enumerate(scores) if len(score) < 2]
-    returns = evaluate_seeds([models[i] for i in missing]) if missing else []
+    returns = evaluate_together([models[i] for i in missing]) if missing else []
     for i, (best, sampled) in zip(missing, returns, strict=True):
         scores[i] = best.tolist()
         score = {"timesteps": models[i].num_timesteps, "return": float(best.mean()), "episodes": scores[i]}

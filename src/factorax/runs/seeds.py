@@ -26,10 +26,8 @@ from ..ppo.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.base_network import KArray, RolloutView, TrainingSizes
-from .training import Interrupts, Recorder, check_training, open_run, recorded_warnings
+from .training import EPISODES, Interrupts, Recorder, check_training, open_run, recorded_warnings
 
-EPISODES = 10
-"""Number of episodes with which a trained policy is scored."""
 EVALUATION_AFTER = 0.2
 """Share of the training after which the evaluation is traced and compiled, in the background: not while the first
 updates are waited for, and early enough to be ready at the end."""
@@ -165,23 +163,6 @@ def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
             )
         networks.append(network)
     return ChosenNetwork(networks)
-
-
-def evaluate_seeds(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the returns of whole episodes of models that were trained together, ``(episodes,)`` each: with their most
-    probable actions, and with sampled ones.
-
-    Results are those of `FactoredPPO.evaluate`, but the programs of the first model, compiled once, play all of them.
-    """
-    program, scores = models[0].program, []
-    for model in models:
-        behaviour = program.learner.behaviour(model.state)
-        best, sampled = (
-            program.collector.play_episodes(behaviour, episodes, deterministic=most_probable, seed=0)
-            for most_probable in (True, False)
-        )
-        scores.append((best @ model.spec.weights, sampled @ model.spec.weights))
-    return scores
 
 
 class _Seeds:

@@ -45,6 +45,8 @@ from .folder import (
     settings_as_json,
 )
 
+EPISODES = 10
+"""Number of episodes with which a trained policy is scored."""
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
 MAX_WARNING = 2000
 """Number of characters of a warning that are stored."""
@@ -108,6 +110,23 @@ def train(
             finally:
                 model.logger.close()
     return model
+
+
+def evaluate_together(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the returns of whole episodes of models that were trained together, ``(episodes,)`` each: with their most
+    probable actions, and with sampled ones.
+
+    Results are those of `FactoredPPO.evaluate`, but the programs of the first model, compiled once, play all of them.
+    """
+    program, scores = models[0].program, []
+    for model in models:
+        behaviour = program.learner.behaviour(model.state)
+        best, sampled = (
+            program.collector.play_episodes(behaviour, episodes, deterministic=most_probable, seed=0)
+            for most_probable in (True, False)
+        )
+        scores.append((best @ model.spec.weights, sampled @ model.spec.weights))
+    return scores
 
 
 def check_training(problem: str, config: Config, outs: Sequence[Any], *, network: str, **flags: bool) -> None:
