@@ -52,6 +52,7 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
     for role in CONTROLS:
         if not by_role[role]:
             continue
+        # Of several groups of a role, the one with the fewest other differences: ideally none.
         nearest = min(by_role[role], key=lambda group: len(_differing(factored, group)))
         changed = _differing(factored, nearest)
         if changed:
@@ -69,6 +70,7 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
             ("per_factor_ratios", "complete", "vanilla"),
             ("k", "factored", "complete"),
         ):
+            # One seed per group measures the gain with noise, but a split of it would be noise alone.
             if better in scores and worse in scores and (part == "gain" or entry["seeds"] > 1):
                 entry[part] = interval_or_mean(iqm_difference, scores[better], scores[worse])
     missing: list[Role] = [role for role in CONTROLS if role not in roles]
@@ -104,6 +106,7 @@ def commands(group: Group, role: Role) -> list[str]:
     lines = []
     for seed, folder in zip(group.seeds, group.folders, strict=True):
         out = ""
+        # Next to the runs that they are compared with, where `train` would not write by itself.
         if folder.parent != Path("runs"):
             label = problem.replace("/", "-").replace(":", "-")
             kind = "vanilla" if role == "vanilla" else "factored-complete"

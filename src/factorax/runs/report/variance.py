@@ -8,13 +8,13 @@ import numpy as np
 from ...ppo.model import FactoredPPO
 from ...spec import Spec
 from .curves import QUARTILES, SNR, numbers
-from .sources import RunSource
+from .inputs import RunInput
 
 TERMS = ("vanilla", "factored", "delta", "quadratic", "linear", "covariance", "alpha", "bias")
-_MOST_SERIES = 60
+MAX_SERIES = 60
 
 
-def credit_section(name: str, run: RunSource, spec: Spec, measured: dict[str, np.ndarray]) -> dict[str, Any]:
+def credit_section(name: str, run: RunInput, spec: Spec, measured: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the section of one group, from one of its runs.
 
     - `measured`: the result of `measured_terms`; empty if nothing was measured.
@@ -38,7 +38,7 @@ def credit_section(name: str, run: RunSource, spec: Spec, measured: dict[str, np
     return section | {"drops": _drops(spec)}
 
 
-def measured_terms(run: RunSource, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
+def measured_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
     """Return the variance decomposition of one more rollout with the policy of a run, without changing its folder.
 
     Empty if training logged the decomposition, or if K drops no target.
@@ -94,7 +94,7 @@ def _series(table: np.ndarray | None, labels: tuple[str, ...]) -> list[dict[str,
         if table.shape[1] != len(QUARTILES):
             return []
         names = QUARTILES
-    elif len(labels) > _MOST_SERIES:
+    elif len(labels) > MAX_SERIES:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # rows with only NaN
             table = np.nanquantile(table, [0, 0.25, 0.5, 0.75, 1], axis=1).T
         names = QUARTILES

@@ -1,35 +1,43 @@
-"""What a folder says of how a run was made: versions, device, and warnings, each once."""
+"""What training writes into the folder of a run: metrics, versions and device, and warnings, each once."""
 
 import json
 import os
 import warnings
 
+import numpy as np
 import pytest
 
-from factorax.runs.provenance import (
-    WARNINGS,
-    WarningRecord,
-    read_made_with,
-    read_warnings,
-    versions,
-    write_made_with,
-)
+from factorax import InfluenceNetwork, runs
+from factorax._files import write_whole
+from factorax.ppo import Config, FactoredPPO
+from factorax.runs.folder import WARNINGS, read_versions, read_warnings
+from factorax.runs.training import Recorder, disk_errors, recorded_warnings, versions
 
 
 def test_versions_are_written_and_read(tmp_path):
-    write_made_with(tmp_path)
-    assert read_made_with(tmp_path) == versions()
+    runs.train("contextual-bandit:2", Config(total_timesteps=4, n_envs=1, n_steps=4, batch_size=4), tmp_path / "run")
+    assert read_versions(tmp_path / "run") == versions()
     assert {"factorax", "jax", "numpy", "python", "device"} == versions().keys()
+
+
+def test_edges_that_came_and_went_are_written_by_name(tmp_path):
+    model = FactoredPPO("contextual-bandit:2", InfluenceNetwork.identity(2))
+    recorder = Recorder(tmp_path, model, has_last=False)
+    for step, changed in enumerate(([[1, 0], [0, -1]], np.zeros((2, 2)))):
+        recorder.write({"time/total_timesteps": step, "network/changed": np.array(changed)})
+    first, second = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+    assert first == {"time/total_timesteps": 0, "network/came": ["a1 → psi1"], "network/went": ["a2 → psi2"]}
+    assert second == {"time/total_timesteps": 1}
 
 
 def recorded(folder, *messages, before=(), category=UserWarning):
     """Warn while a record is kept in the folder; returns what was shown."""
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        with WarningRecord() as record:
+        with recorded_warnings() as write_to:
             for message in before:
                 warnings.warn(message, category, stacklevel=1)
-            record.write_to([folder])
+            write_to([folder])
             for message in messages:
                 warnings.warn(message, category, stacklevel=1)
     return [str(each.message) for each in shown]
@@ -70,3 +78,18 @@ def test_a_pipe_in_place_of_the_warnings_does_not_stop_training(tmp_path):
 
 def test_a_folder_that_cannot_be_written_does_not_stop_training(tmp_path):
     assert recorded(tmp_path / "no" / "folder", "lost") == ["lost"]
+
+
+def test_the_reason_of_a_failed_write_is_in_the_message(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"no folder.*the checkpoint of step 80 is intact") as error,
+        disk_errors(tmp_path, 80),
+    ):
+        write_whole(tmp_path / "checkpoints" / "new.safetensors", lambda file: None)
+    assert "None" not in str(error.value)
+    with (
+        pytest.raises(FileNotFoundError, match="moved or deleted") as error,
+        disk_errors(tmp_path / "run", 80),
+    ):
+        write_whole(tmp_path / "run" / "metrics.jsonl", lambda file: None)
+    assert "intact" not in str(error.value)

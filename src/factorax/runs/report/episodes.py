@@ -14,23 +14,23 @@ from ...ppo.model import FactoredPPO
 from ...rollouts.factory import environments_for
 from ...spec import Spec, opened
 from .curves import numbers
-from .sources import RunSource
+from .inputs import RunInput
 
-_MOST_POLICIES = 4
-_MOST_STEPS = 500
-_MOST_COLUMNS = 40
+MAX_POLICIES = 4
+MAX_STEPS = 500
+MAX_COLUMNS = 40
 
 
-def acting_section(
-    groups: Sequence[tuple[str, RunSource, Spec]], *, trusted: str | None, notes: list[str]
+def episodes_section(
+    groups: Sequence[tuple[str, RunInput, Spec]], *, trusted: str | None, notes: list[str]
 ) -> list[dict[str, Any]]:
     """Return films and episodes of the first run of each group that has a checkpoint."""
     usable = [(name, run, spec) for name, run, spec in groups if run.checkpoints]
-    if len(usable) > _MOST_POLICIES:
-        notes.append(f"only the policies of the first {_MOST_POLICIES} of {len(usable)} groups are shown in action")
+    if len(usable) > MAX_POLICIES:
+        notes.append(f"only the policies of the first {MAX_POLICIES} of {len(usable)} groups are shown in action")
     sections = []
-    by_problem: dict[str, list[tuple[str, RunSource, Spec]]] = {}
-    for each in usable[:_MOST_POLICIES]:
+    by_problem: dict[str, list[tuple[str, RunInput, Spec]]] = {}
+    for each in usable[:MAX_POLICIES]:
         by_problem.setdefault(each[1].config["problem"], []).append(each)
     for problem, members in by_problem.items():
         film = _film(problem, {run.path: name for name, run, _ in members}, trusted, notes)
@@ -58,7 +58,7 @@ def _film(problem: str, runs: Mapping[Path, str], trusted: str | None, notes: li
 
 
 def _episode_or_note(
-    name: str, run: RunSource, spec: Spec, trusted: str | None, notes: list[str]
+    name: str, run: RunInput, spec: Spec, trusted: str | None, notes: list[str]
 ) -> dict[str, Any] | None:
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -83,7 +83,7 @@ def episode(model: FactoredPPO, *, seed: int = 0) -> dict[str, Any]:
         memory = np.zeros((len(environments.obs), size), np.float32)
         rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         ended = False
-        while not ended and len(rows) < _MOST_STEPS:
+        while not ended and len(rows) < MAX_STEPS:
             obs = np.array(environments.obs, np.float32)
             if size:
                 action, memory = act(key, obs, memory)
@@ -128,7 +128,7 @@ def observation_names(spec: Spec) -> list[str]:
 def _part(title: str, names: Sequence[str], table: np.ndarray) -> dict[str, Any]:
     """Return the columns of an episode, or the most variable ones if there are many."""
     columns = np.arange(table.shape[1])
-    if len(columns) > _MOST_COLUMNS:
-        columns = np.sort(np.argsort(-table.std(axis=0), kind="stable")[:_MOST_COLUMNS])
+    if len(columns) > MAX_COLUMNS:
+        columns = np.sort(np.argsort(-table.std(axis=0), kind="stable")[:MAX_COLUMNS])
     series = [{"name": str(names[k]), "y": numbers(table[:, k], 4)} for k in columns]
     return {"title": title, "total": int(table.shape[1]), "series": series}

@@ -7,7 +7,7 @@ from small_settings import SMALL
 
 from factorax.ppo import FactoredPPO
 from factorax.problems import find_problem
-from factorax.runs.report.acting import episode, observation_names
+from factorax.runs.report.episodes import episode, observation_names
 from factorax.spec import Spec
 
 

@@ -7,15 +7,14 @@ from typing import Any
 
 from ..._checks import listed, path_of
 from ...discovery.result import Discovery
-from ..folder import read_config, read_evaluation
-from ..provenance import read_made_with, read_warnings
+from ..folder import read_config, read_evaluation, read_versions, read_warnings
 from .curves import RunCurves, read_curves
 
-_MOST_SOURCES = 2000
+MAX_SOURCES = 2000
 
 
 @dataclass(frozen=True)
-class RunSource:
+class RunInput:
     """The readable contents of a run folder."""
 
     path: Path
@@ -25,7 +24,7 @@ class RunSource:
     """None if there are no metrics, or they are damaged."""
     notes: tuple[str, ...] = ()
     """Sentences on what is missing or wrong."""
-    made_with: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     evaluation: tuple[float, ...] = ()
     """The returns of the episodes with which the final policy was evaluated; empty if it was not."""
@@ -49,17 +48,17 @@ class RunSource:
 
 
 @dataclass(frozen=True)
-class DiscoverySource:
+class DiscoveryInput:
     """A file that `factorax discover --out` has written."""
 
     path: Path
     discovery: Discovery
 
 
-Source = RunSource | DiscoverySource
+Source = RunInput | DiscoveryInput
 
 
-def read_sources(paths: Iterable[Any]) -> list[Source]:
+def read_inputs(paths: Iterable[Any]) -> list[Source]:
     """Read folders and files; a folder that contains run folders stands for all of them.
 
     Raises FileNotFoundError or ValueError for anything else.
@@ -69,8 +68,9 @@ def read_sources(paths: Iterable[Any]) -> list[Source]:
     if not arguments:
         raise ValueError(f"what: got an empty list, want {want}")
     expanded = [path for argument in arguments for path in _expanded(argument)]
-    if len(expanded) > _MOST_SOURCES:
-        raise ValueError(f"what: got {len(expanded):,} runs, want at most {_MOST_SOURCES:,}")
+    if len(expanded) > MAX_SOURCES:
+        raise ValueError(f"what: got {len(expanded):,} runs, want at most {MAX_SOURCES:,}")
+    # A run may be named directly and through a folder that contains it, or through a link.
     unique = list({path.resolve(): path for path in expanded}.values())
     return [_read(path) for path in unique]
 
@@ -81,6 +81,7 @@ def _expanded(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise FileNotFoundError(f"what: no {str(path)!r}; want the folder of a run, or a file of a discovery")
+    # Two levels, as `train --networks` writes them: a deeper search could walk through a whole home directory.
     inside = sorted(file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/config.json"))
     if not inside:
         raise ValueError(
@@ -94,13 +95,14 @@ def _read(path: Path) -> Source:
     if path.is_file():
         if path.suffix != ".safetensors":
             raise ValueError(f"what: got the file {path.name!r}, want a file of factorax discover --out, .safetensors")
-        return DiscoverySource(path, Discovery.load(path))
+        return DiscoveryInput(path, Discovery.load(path))
     return _run(path)
 
 
-def _run(path: Path) -> RunSource:
+def _run(path: Path) -> RunInput:
     config = read_config(path)
     curves, notes, evaluation = None, [], ()
+    # A run with damaged metrics still has settings and a network to show.
     try:
         curves = read_curves(path)
     except FileNotFoundError:
@@ -111,18 +113,18 @@ def _run(path: Path) -> RunSource:
         total = config["config"]["total_timesteps"]
         reached = int(curves.steps[-1]) if len(curves.steps) else 0
         evaluation = read_evaluation(path, reached)
-        if reached < total:
+        if reached < total:  # which of the two it is, only its process knows
             notes.append(f"has made {reached:,} of {total:,} steps: it is still training, or was stopped")
         if curves.not_finite:
             notes.append(f"{curves.not_finite:,} values in its metrics are not finite numbers and are left out")
         if not curves.updates:
             notes.append("its metrics are empty: no update was made")
-    return RunSource(
+    return RunInput(
         path=path,
         config=config,
         curves=curves,
         notes=tuple(notes),
-        made_with=read_made_with(path),
+        versions=read_versions(path),
         warnings=tuple(read_warnings(path)),
         evaluation=evaluation,
     )

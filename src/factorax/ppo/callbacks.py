@@ -1,21 +1,157 @@
-"""Ready-made callbacks: evaluation that keeps the best model, checkpoints, stopping at a return, a progress bar.
+"""Callbacks of `FactoredPPO.learn`: their interface, and ready-made ones.
 
 Names and arguments are those of Stable-Baselines3. Frequencies count steps of each environment; a callback acts at the
 end of the first rollout at which a multiple of its frequency has been reached.
 """
 
 import os
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..._checks import Count, Whole, checked, path_of
-from ..._files import write_whole
-from ..._text import shown
-from ..metrics import Metrics
-from .base import Callback, Model, as_callback, each_of, stops
+from .._checks import Count, Whole, checked, listed, path_of
+from .._files import write_whole
+from .._text import shown
+from .metrics import Metrics
+
+if TYPE_CHECKING:
+    from .model import FactoredPPO as Model
+
+
+class Callback:
+    """Called at the start of training, after each rollout and its update, and at the end.
+
+    Subclasses override the methods they need. Any object with some of these methods also works, and so does a function
+    ``f(model, metrics)``, which is called like `on_rollout_end`.
+
+    >>> class StopAt(Callback):
+    ...     def __init__(self, steps):
+    ...         self.steps = steps
+    ...
+    ...     def on_rollout_end(self, model, metrics):
+    ...         return model.num_timesteps < self.steps
+    """
+
+    every_update = True
+    """Whether to be called after every single update, which is what callbacks of users want. If false, several updates
+    may follow each other in one compiled program, and `on_rollout_end` is called for each of them when it ends."""
+
+    def on_training_start(self, model: "Model") -> None:
+        """Called once, before the first rollout."""
+
+    def on_rollout_end(self, model: "Model", metrics: Metrics) -> bool | None:
+        """Called after each rollout and its update, with the metrics; training stops if it returns False."""
+
+    def on_training_end(self, model: "Model") -> None:
+        """Called once when training ends, also after an error."""
+
+
+def stops(result: Any) -> bool:
+    """Return whether a callback returned False (of Python or NumPy); None and anything else continue training."""
+    return isinstance(result, bool | np.bool_) and not result
+
+
+class CallbackList(Callback):
+    """Several callbacks, called in order. All of them are called, even if one stops training."""
+
+    def __init__(self, callbacks: Sequence[Any]):
+        entries = listed("callbacks", callbacks, "a list of callbacks")
+        self.callbacks = [as_callback(each, "callbacks") for each in entries]
+
+    @property
+    def every_update(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether one of them wants to be called after every single update."""
+        return any(callback.every_update for callback in self.callbacks)
+
+    def on_training_start(self, model: "Model") -> None:
+        """Call `on_training_start` of each callback."""
+        for callback in self.callbacks:
+            callback.on_training_start(model)
+
+    def on_rollout_end(self, model: "Model", metrics: Metrics) -> bool:
+        """Return False if one of the callbacks does."""
+        # A list, since `any` alone would not call those after the first that stops.
+        results = [callback.on_rollout_end(model, metrics) for callback in self.callbacks]
+        return not any(map(stops, results))
+
+    def on_training_end(self, model: "Model") -> None:
+        """Call `on_training_end` of each callback."""
+        for callback in self.callbacks:
+            callback.on_training_end(model)
+
+    @contextmanager
+    def training(self, model: "Model") -> Iterator[None]:
+        """Start each callback, and end each of them however the block ends."""
+        for callback in self.callbacks:
+            callback.on_training_start(model)
+        try:
+            yield
+        finally:
+            for callback in self.callbacks:
+                callback.on_training_end(model)
+
+
+def each_of(callback: Callback) -> list[Callback]:
+    """Return a callback, or the callbacks in nested lists, as a flat list."""
+    if not isinstance(callback, CallbackList):
+        return [callback]
+    return [inner for each in callback.callbacks for inner in each_of(each)]
+
+
+class _OfStableBaselines3(Callback):
+    """A callback of Stable-Baselines3.
+
+    It expects a call after each step of the environments. Here a rollout is one program, so all these calls follow at
+    the end of the rollout, and see the policy after the update.
+    """
+
+    def __init__(self, wrapped: Any):
+        self.wrapped = wrapped
+
+    def on_training_start(self, model: "Model") -> None:
+        self.wrapped.init_callback(model)
+        self.wrapped.on_training_start({"self": model, "total_timesteps": model.last_timestep}, {})
+        self.wrapped.on_rollout_start()
+
+    def on_rollout_end(self, model: "Model", metrics: Metrics) -> bool:
+        self.wrapped.update_locals({"self": model, "metrics": metrics})
+        # At the first step that stops, as in Stable-Baselines3: it does not call the remaining ones either.
+        goes_on = not any(stops(self.wrapped.on_step()) for _ in range(model.config.n_steps))
+        self.wrapped.on_rollout_end()
+        if goes_on:
+            self.wrapped.on_rollout_start()
+        return goes_on
+
+    def on_training_end(self, model: "Model") -> None:
+        self.wrapped.on_training_end()
+
+
+def as_callback(callback: Any, argument: str = "callback") -> Callback:
+    """Return a callback from None, a function, an object, a callback of Stable-Baselines3, or a list of these."""
+    if callback is None:
+        return CallbackList([])
+    if isinstance(callback, Callback):
+        return callback
+    if hasattr(callback, "init_callback") and hasattr(callback, "on_step"):
+        return _OfStableBaselines3(callback)
+    names = ("on_training_start", "on_rollout_end", "on_training_end")
+    methods = {name: getattr(callback, name) for name in names if hasattr(callback, name)}
+    if not methods and callable(callback):
+        methods = {"on_rollout_end": callback}
+    if methods:
+        adapted = Callback()
+        vars(adapted).update(methods)
+        return adapted
+    if isinstance(callback, Iterable) and not isinstance(callback, str):
+        return CallbackList([as_callback(each, argument) for each in callback])
+    raise TypeError(
+        f"{argument}: got {shown(callback)}, want a function f(model, metrics), an object with "
+        "on_training_start, on_rollout_end or on_training_end, or a list of those"
+    )
 
 
 class _Every:
@@ -24,10 +160,10 @@ class _Every:
     def __init__(self, name: str, frequency: int):
         self.frequency, self.reached = checked(name, frequency, Count), 0
 
-    def start(self, model: Model) -> None:
+    def start(self, model: "Model") -> None:  # a training that continues has reached earlier multiples already
         self.reached = model.num_timesteps // model.config.n_envs // self.frequency
 
-    def due(self, model: Model) -> bool:
+    def due(self, model: "Model") -> bool:
         before, self.reached = self.reached, model.num_timesteps // model.config.n_envs // self.frequency
         return self.reached > before
 
@@ -65,37 +201,34 @@ class EvalCallback(Callback):
             )
         self.eval_env, self.deterministic = eval_env, checked("deterministic", deterministic, bool)
         self.n_eval_episodes = checked("n_eval_episodes", n_eval_episodes, Count)
-        self.on_best, self.after_eval = (
-            as_callback(callback_on_new_best, "callback_on_new_best"),
-            as_callback(callback_after_eval, "callback_after_eval"),
-        )
-        for inner in (*each_of(self.on_best), *each_of(self.after_eval)):
+        self.on_best = as_callback(callback_on_new_best, "callback_on_new_best")
+        self.after_eval = as_callback(callback_after_eval, "callback_after_eval")
+        self.nested = CallbackList([self.on_best, self.after_eval])
+        for inner in each_of(self.nested):
             if isinstance(inner, StopTrainingOnRewardThreshold):
                 inner.parent = self
         self.every = _Every("eval_freq", eval_freq)
         self.log_path = None if log_path is None else path_of("log_path", log_path, "a folder")
-        folder = best_model_save_path
-        self.best_model_save_path = None if folder is None else path_of("best_model_save_path", folder, "a folder")
+        best = best_model_save_path
+        self.best_model_save_path = None if best is None else path_of("best_model_save_path", best, "a folder")
         self.verbose = _verbosity(verbose)
         self.best_mean_reward = self.last_mean_reward = -np.inf
         self.timesteps: list[int] = []
         self.results: list[np.ndarray] = []
 
-    def on_training_start(self, model: Model) -> None:
+    def on_training_start(self, model: "Model") -> None:
         """Create the folders, so that a path that is not writable raises before training."""
         self.every.start(model)
         for folder in (self.log_path, self.best_model_save_path):
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-        self.on_best.on_training_start(model)
-        self.after_eval.on_training_start(model)
+        self.nested.on_training_start(model)
 
-    def on_training_end(self, model: Model) -> None:
+    def on_training_end(self, model: "Model") -> None:
         """End the nested callbacks."""
-        self.on_best.on_training_end(model)
-        self.after_eval.on_training_end(model)
+        self.nested.on_training_end(model)
 
-    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
+    def on_rollout_end(self, model: "Model", metrics: Metrics) -> bool:
         """Evaluate if an evaluation is due."""
         if not self.every.due(model):
             return True
@@ -114,6 +247,7 @@ class EvalCallback(Callback):
             self.best_mean_reward = self.last_mean_reward
             if self.best_model_save_path is not None:
                 model.save(self.best_model_save_path / "best_model")
+            # The callback after the evaluation is called even if this one stops training.
             goes_on = not stops(self.on_best.on_rollout_end(model, metrics))
         return not stops(self.after_eval.on_rollout_end(model, metrics)) and goes_on
 
@@ -127,12 +261,12 @@ class CheckpointCallback(Callback):
             raise ValueError(f"name_prefix: got {shown(name_prefix)}, want the start of a file name")
         self.name_prefix = name_prefix
 
-    def on_training_start(self, model: Model) -> None:
+    def on_training_start(self, model: "Model") -> None:
         """Create the folder."""
         self.every.start(model)
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def on_rollout_end(self, model: Model, metrics: Metrics) -> None:
+    def on_rollout_end(self, model: "Model", metrics: Metrics) -> None:
         """Save the model if a checkpoint is due."""
         if self.every.due(model):
             model.save(self.folder / f"{self.name_prefix}_{model.num_timesteps}_steps")
@@ -149,7 +283,7 @@ class StopTrainingOnRewardThreshold(Callback):
         self.verbose = _verbosity(verbose)
         self.parent: EvalCallback | None = None
 
-    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
+    def on_rollout_end(self, model: "Model", metrics: Metrics) -> bool:
         """Return False once the return has reached the threshold."""
         reached = metrics.get("rollout/ep_rew_mean", -np.inf)
         if self.parent is not None:
@@ -166,21 +300,21 @@ class ProgressBarCallback(Callback):
 
     every_update = False
 
-    def on_training_start(self, model: Model) -> None:
+    def on_training_start(self, model: "Model") -> None:
         """Show the bar."""
         self.bar = progress_bar()
         self.bar.start()
         self.task = self.bar.add_task("", total=model.last_timestep, completed=model.num_timesteps)
         self.last = np.nan
 
-    def on_rollout_end(self, model: Model, metrics: Metrics) -> None:
+    def on_rollout_end(self, model: "Model", metrics: Metrics) -> None:
         """Advance the bar."""
         self.last = float(metrics.get("rollout/ep_rew_mean", self.last))
         shown = "–" if np.isnan(self.last) else f"{self.last:.4g}"
         text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
         self.bar.update(self.task, completed=model.num_timesteps, description=text)
 
-    def on_training_end(self, model: Model) -> None:
+    def on_training_end(self, model: "Model") -> None:
         """Remove the bar."""
         self.bar.stop()
 
@@ -188,7 +322,7 @@ class ProgressBarCallback(Callback):
 def progress_bar(**options: Any) -> Progress:
     """Return a progress bar with elapsed and remaining time; `options` are passed to rich's ``Progress``."""
     bar = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
+    clocks = (TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"))
     return Progress(*bar, *clocks, **options)
 
 
@@ -196,9 +330,9 @@ def _verbosity(verbose: Any) -> int:
     return checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
 
 
-def returns_in(model: Model, env: Any, episodes: int, deterministic: bool) -> np.ndarray:
+def returns_in(model: "Model", env: Any, episodes: int, deterministic: bool) -> np.ndarray:
     """Return the returns λ·ψ of complete episodes, ``(episodes,)``; `env` is as for `EvalCallback`."""
-    if isinstance(env, gym.Env):
+    if isinstance(env, gym.Env):  # played as it is: a problem would create other environments than the user's
         return np.array([_play(model, env, deterministic) for _ in range(episodes)])
     if hasattr(env, "step_wait"):  # a vectorised environment of Stable-Baselines3
         from stable_baselines3.common.evaluation import evaluate_policy  # pyright: ignore[reportMissingImports]
@@ -209,7 +343,7 @@ def returns_in(model: Model, env: Any, episodes: int, deterministic: bool) -> np
     return played.evaluate(episodes, deterministic=deterministic)["episodes"]
 
 
-def _play(model: Model, env: gym.Env, deterministic: bool) -> float:
+def _play(model: "Model", env: gym.Env, deterministic: bool) -> float:
     obs, _ = env.reset()
     total, over, state = 0.0, False, None
     while not over:

@@ -1,13 +1,16 @@
 """Everything a report shows, as data: sections that have nothing to show are empty, and odd runs leave notes."""
 
 import json
+import shlex
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax.runs.report.collection import collect, sanitised, targets_section
+from factorax.runs.report.contents import collect, grouped, reproduction_section, sanitised, targets_section
 from factorax.runs.report.curves import TARGETS, RunCurves
+from factorax.runs.report.inputs import read_inputs
 
 
 def test_seeds_are_one_group_and_methods_are_several(tmp_path):
@@ -95,3 +98,37 @@ def test_one_target_and_no_metrics_show_nothing():
     assert targets_section("group", [curves(RISING[:, :1])], ("a",), None) is None
     assert targets_section("group", [], None, None) is None
     assert targets_section("group", [curves(np.full((3, 2), np.nan))], ("a", "b"), None) is None
+
+
+def reproduction(folder, relative_to=None):
+    (group,) = grouped(read_inputs([folder]))
+    return reproduction_section(group, relative_to=relative_to)
+
+
+def test_commands_run_again_and_continue(tmp_path):
+    for seed in (0, 1):
+        write_run(tmp_path / f"{seed}", seed=seed, gamma=0.9, network="complete")
+    told = reproduction(tmp_path)
+    assert told["seeds"] == [0, 1]
+    for command in (*told["again"], told["resume"]):
+        assert "--gamma 0.9" in command
+        assert "--network complete" in command
+    assert "--seed 1" in told["again"][1]
+    assert "--total-timesteps 640" in told["resume"]
+    assert shlex.split(told["resume"])[-1] == str(tmp_path / "0")
+    assert told["resume_note"] == ""
+
+
+def test_links_lead_from_the_report_to_checkpoints(tmp_path):
+    folder = write_run(tmp_path / "runs" / "a b#1?")
+    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints" / "last.safetensors").write_bytes(b"x")
+    (tmp_path / "out").mkdir()
+    (file,) = reproduction(tmp_path / "runs", relative_to=tmp_path / "out")["checkpoints"]
+    assert (tmp_path / "out" / unquote(file["href"])).resolve() == (
+        folder / "checkpoints" / "last.safetensors"
+    ).resolve()
+    assert "#" not in file["href"]
+    assert "?" not in file["href"]
+    (file,) = reproduction(tmp_path / "runs")["checkpoints"]
+    assert file["href"] == ""
