@@ -116,7 +116,7 @@ def test_a_robot_trains(reacher):
 @pytest.mark.parametrize("name", ["ant", "halfcheetah", "hopper", "humanoid", "reacher", "walker2d"])
 def test_terms_of_known_environments_add_up(name, monkeypatch):
     """Whatever the physics does, which takes long to compile: here every number of the state drifts with the action."""
-    from factorax.integrations import _reward_terms, brax
+    from factorax.integrations import brax
 
     env = envs.get_environment(name)
 
@@ -126,4 +126,4 @@ def test_terms_of_known_environments_add_up(name, monkeypatch):
     monkeypatch.setattr(env, "pipeline_step", drift)
     assert type(env).__name__ in brax._ADD_UP
     metrics = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).metrics
-    assert _reward_terms.terms_add_up(env, [metric for metric in metrics if metric.startswith("reward")])
+    assert brax.terms_add_up(env, [metric for metric in metrics if metric.startswith("reward")])

@@ -38,7 +38,7 @@ def test_what_is_printed_while_importing_is_dropped(tmp_path, monkeypatch, capsy
     (tmp_path / "loud.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     before = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
-    shared.import_package("loud", "Loud")
+    shared.Package("loud", "Loud", "x").load("loud")
     assert (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__) == before
     assert capsys.readouterr() == ("", "")
 
@@ -54,9 +54,10 @@ def test_what_is_printed_while_importing_is_dropped(tmp_path, monkeypatch, capsy
     ],
 )
 def test_names_with_settings(text, message):
-    assert shared.name_and_settings("brax", "ant,a=1,b=x,c=true", "ant") == ("ant", {"a": 1, "b": "x", "c": True})
+    brax = shared.Package("brax", "Brax", "ant")
+    assert brax.parse("ant,a=1,b=x,c=true") == ("ant", {"a": 1, "b": "x", "c": True})
     with pytest.raises(ValueError, match=message):
-        shared.name_and_settings("brax", text, "ant")
+        brax.parse(text)
 
 
 class Discrete:
