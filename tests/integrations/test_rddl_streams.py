@@ -9,7 +9,7 @@ from scipy import stats
 
 import factorax as fx
 from factorax.integrations import rddl
-from factorax.integrations._rddl_streams import Streams
+from factorax.integrations._rddl_simulator import Streams
 
 PARAMETERS = {
     "poisson": {"lam": (0.5, 30.0)},
