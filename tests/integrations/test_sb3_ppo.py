@@ -23,6 +23,8 @@ def test_arguments_in_their_order():
     assert got == (1e-3, 32, 16, 2, 0.9, 0.8)
     got = config.clip_range, config.clip_range_vf, config.normalize_advantage, config.ent_coef, config.vf_coef
     assert (*got, config.max_grad_norm) == (0.1, 0.3, False, 0.01, 0.6, 0.7)
+    with pytest.raises(TypeError, match=r"PPO: got 3 arguments by position, want each of .* once"):
+        PPO("MlpPolicy", "CartPole-v1", 1e-3, learning_rate=1e-3)
 
 
 @pytest.mark.slow
@@ -42,11 +44,12 @@ def test_a_problem_with_a_network_is_factored():
 
 def test_policy_kwargs():
     kwargs = {"net_arch": {"pi": [8, 4], "vf": [8, 4]}, "log_std_init": -1.0}
+    kwargs["activation_fn"] = type("ReLU", (), {})  # as torch.nn.ReLU
     config = PPO("MlpPolicy", "CartPole-v1", policy_kwargs=kwargs).config
-    assert (config.hidden, config.initial_log_std) == ((8, 4), -1.0)
+    assert (config.hidden, config.initial_log_std, config.activation) == ((8, 4), -1.0, "relu")
     with pytest.raises(ValueError, match="want the same layers for both networks"):
         PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [4]}})
-    with pytest.raises(ValueError, match="policy_kwargs: got 'ortho_init', want net_arch"):
+    with pytest.raises(ValueError, match="policy_kwargs: got 'ortho_init', want one of net_arch"):
         PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"ortho_init": False})
 
 
