@@ -10,7 +10,7 @@ from integrations.environments import EYE
 from integrations.rllib.environments import HOST, mixed
 from integrations.rllib.learner_cases import NETWORK, SPACES, Data, make_learner
 
-from factorax.integrations.rllib import FactoredPPO, FactoredPPOConfig, JointEnv
+from factorax.integrations.rllib import FactoredPPOAlgorithm, FactoredPPOConfig, JointEnv
 
 pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
 with warnings.catch_warnings():
@@ -31,7 +31,7 @@ def test_it_learns_and_is_saved_and_loaded(tmp_path):
         result = algorithm.train()["env_runners"]
     assert result["episode_return_mean"] > 0.85 * 6  # chance has half of it
     folder = algorithm.save_to_path(str(tmp_path / "saved"))
-    again = FactoredPPO.from_checkpoint(folder)
+    again = FactoredPPOAlgorithm.from_checkpoint(folder)
     assert again.config.network == algorithm.config.network
     ours, theirs = (one.get_module().state_dict() for one in (algorithm, again))
     for name, value in ours.items():

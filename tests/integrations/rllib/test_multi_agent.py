@@ -47,8 +47,8 @@ def test_agents_are_factors_and_rewards_their_credits(problem):
     env.close()  # a process has room for one of SUMO
     alone = to_gymnasium(find_problem(problem) if isinstance(problem, str) else problem)
     alone.reset(seed=3)
-    row = env._view._factors.together([actions[agent] for agent in env.possible_agents])
-    psi = alone.step(env._view._factors.space.to_environment(row))[4]["vector_reward"]
+    row = env.view.factors.join([actions[agent] for agent in env.possible_agents])
+    psi = alone.step(env.view.factors.components.to_environment(row))[4]["vector_reward"]
     assert psi.shape == (m,)
     np.testing.assert_allclose(list(rewards.values()), env.network.to_dense() @ (env.weights * psi), rtol=1e-6)
     alone.close()
