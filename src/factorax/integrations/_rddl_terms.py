@@ -43,7 +43,7 @@ class Terms:
     def __init__(self, dependencies: Dependencies, *, merge_constants: bool = False):
         self._simulator, model = dependencies.simulator, dependencies.model
         self._simulator_reward = self._simulator.sample_reward
-        # A reward that is random itself would be sampled twice.
+        # A random reward would be sampled twice, and differ.
         self._steps_to_check = 0 if _is_random(model.reward) else _CHECKED_STEPS
         self._blocks: list[Block] = []
         names, sources, constant = [], [], 0.0
@@ -114,6 +114,7 @@ def _summands(
         spread = np.broadcast_to(np.expand_dims(scale, tuple(range(scale.ndim, len(inner)))), counts)
         yield from _summands(dependencies, arg, inner, spread, id(expr))
         return
+    # Within a `sum`, arithmetic stays one term per object, unless it has further sums.
     if kind == "arithmetic" and (not scope or _has_sum(expr)):
         args = expr.args
         if op == "+":
@@ -125,6 +126,7 @@ def _summands(
             for sign, arg in zip(signs, args, strict=True):
                 yield from _summands(dependencies, arg, scope, sign * scale, at)
             return
+        # A constant factor may stand on either side of a product, but only below a fraction.
         for factor, rest in ((args[0], args[-1]), (args[-1], args[0])) if op == "*" else ((args[-1], args[0]),):
             if len(args) == 2 and model.is_non_fluent_expression(factor):
                 constant = dependencies(factor, scope).value
@@ -156,15 +158,14 @@ def _is_random(expr: Any) -> bool:
 def _base(summands: list[Summand], model: Any) -> str:
     """Return the fluents that a term reads, in model order, such as ``pos-x+pos-y``; non-fluents if there are none."""
     parts = [part for _, expr in summands for part in _parts(expr) if part.etype[0] == "pvar"]
-    names = list(dict.fromkeys(str(part.args[0]) for part in parts))
-    names = [name for name in names if name in model.variable_types]
-    fluents = [name for name in names if model.variable_types[name] != "non-fluent"] or names
+    names = dict.fromkeys(str(part.args[0]) for part in parts if str(part.args[0]) in model.variable_types)
+    fluents = [name for name in names if model.variable_types[name] != "non-fluent"] or list(names)
     return "+".join(fluents[:_MAX_NAMED_FLUENTS]) + "+…" * (len(fluents) > _MAX_NAMED_FLUENTS) or "reward"
 
 
 def _unique(names: Iterable[str]) -> list[str]:
     """Return names made unique by numbers from the second occurrence on: ``temp, temp#2``."""
-    count = Counter([_CONSTANT])
+    count = Counter([_CONSTANT])  # the name of the merged constants is taken
     unique = []
     for name in names:
         count[name] += 1

@@ -88,6 +88,7 @@ def robot_problem(
     checked("terms", terms, bool | None)
     limit = checked("episode_length", episode_length, Count | None)
     example = reset_shapes(env.reset)
+    # In alphabetical order, in which JAX has the keys of dictionaries once they went through a compiled function.
     metrics = _target_metrics(env, sorted(name for name in example.metrics if name.startswith(PREFIX)), terms, add_up)
     with_rest = bool(metrics) and terms is True and add_up is not True
     # ``reward_ctrl`` of Brax and ``reward/upright`` of the Playground become ctrl and upright.

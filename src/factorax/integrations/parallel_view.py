@@ -81,10 +81,10 @@ class ParallelView(_Base):
         row = factors.join([actions[agent] for agent in agents])
         obs, reward, terminated, truncated, info = self.env.step(factors.components.to_environment(row))
         rewards = factors.credit(factors.targets(reward, info)).tolist()
-        acted = info.get("factor_mask")
+        acted = info.get("factor_mask")  # PettingZoo has no masks: trainers that know this one read it from `infos`
         infos = [{} for _ in agents] if acted is None else [{"acted": bool(x)} for x in acted]
         if terminated or truncated:
-            self.agents = []
+            self.agents = []  # so PettingZoo says that the episode is over
         return (
             self._observe(obs),
             dict(zip(agents, rewards, strict=True)),
@@ -94,7 +94,7 @@ class ParallelView(_Base):
         )
 
     def _observe(self, obs: Any) -> dict[str, np.ndarray]:
-        self._state = np.array(obs, np.float32).ravel()
+        self._state = np.array(obs, np.float32).ravel()  # a copy: the environment may write into its array
         return dict(zip(self.possible_agents, self.factors.observe(self._state), strict=True))
 
     def render(self) -> Any:

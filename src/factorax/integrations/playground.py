@@ -57,6 +57,7 @@ def from_playground(
 
     builders = {name: partial(load, name) for name in registry.ALL_ENVS}
     env = _PLAYGROUND.environment(env, settings, builders, package.MjxEnv)
+    # An environment of the user may have no configuration: it then has no limit.
     configured = getattr(getattr(env, "_config", None), "episode_length", None)
     return robot_problem(
         env,

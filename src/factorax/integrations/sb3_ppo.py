@@ -89,6 +89,7 @@ class PPO(FactoredPPO):
     ):
         self._env, problem = env, _problem_of(env)
         settings = _settings(policy, arguments, settings)
+        # Opened once, because some simulators are slow to start: for the number of environments, and for the network.
         with opened(find_problem(problem) if isinstance(problem, str) else problem) as source:
             count = source.num_envs if isinstance(source, OneOfMany) else None
             if network is None and declared_network(source) is None:
@@ -122,6 +123,7 @@ class PPO(FactoredPPO):
         problem = self.spec.problem
         if not isinstance(problem, _Lender):
             return super().evaluate(episodes, deterministic=deterministic, seed=seed)
+        # Episodes of evaluation in the environments of training would cut off those in progress.
         return self.on(problem.make_another).evaluate(episodes, deterministic=deterministic, seed=seed)
 
     def learn(

@@ -68,7 +68,7 @@ class FactorVecEnv(_Base):
 
     def reset(self) -> np.ndarray:
         """Start episodes in all copies; seeded if `seed` was called before."""
-        first = self._seeds[0]
+        first = self._seeds[0]  # `VecEnv.seed` counts up from it for the rows, which are no environments
         seed = int(np.random.SeedSequence().generate_state(1)[0]) if first is None else first
         self._copies.init(seed)
         self._reset_seeds()
@@ -98,6 +98,7 @@ class FactorVecEnv(_Base):
                 elapsed = round(time.time() - self._start_time, 6)
                 episode = {"r": objective, "l": int(step.episode_length[0, b]), "t": elapsed}
                 cut = bool(step.truncated[0, b]) and not bool(step.terminated[0, b])
+                # The names that Stable-Baselines3 reads: to bootstrap, and to log the mean return.
                 for i in range(factors.n):
                     info = {"terminal_observation": last[b, i], "TimeLimit.truncated": cut, "episode": episode}
                     infos[b * factors.n + i] = info

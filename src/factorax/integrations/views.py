@@ -56,13 +56,14 @@ class ProblemEnv(FactoredEnv):
         self._state: Any = None
 
     def _key(self) -> jax.Array:
+        # From Gymnasium's generator, which `reset(seed=…)` seeds.
         return jax.random.key(int(self.np_random.integers(2**32)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
         gym.Env.reset(self, seed=seed)
         self._state, obs = self._jit_reset(self._key())
-        return np.array(obs, np.float32), {}
+        return np.array(obs, np.float32), {}  # a copy: arrays of JAX are read-only
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step the environment with an action."""
@@ -119,7 +120,8 @@ class FactorViews:
         """The action space of each factor; choices are numbered from 0."""
 
     def credit(self, psi: Any) -> np.ndarray:
-        """Return [K(λ∘ψ)] of targets ``(..., m)`` in 64 bits."""
+        """Return [K(λ∘ψ)] of targets ``(..., m)``."""
+        # In 64 bits, as environments return rewards: their sum over an episode is compared with its return.
         return credit(self.network, np.asarray(psi, np.float64), self.weights)
 
     def targets(self, reward: Any, info: dict[str, Any]) -> np.ndarray:

@@ -43,6 +43,7 @@ def to_rllib(
 
 def find_problem_and_network(problem: Any, network: Any) -> tuple[Any, Any]:
     """Return the problem and the network, looked up in the registry if they are names."""
+    # The problem first: a network such as "complete" takes its size from it.
     source = find_problem(problem) if isinstance(problem, str) else problem
     return source, find_network(source, network) if isinstance(network, str) else network
 
@@ -116,6 +117,7 @@ class JointEnv(gym.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step the environment with an action."""
+        # RLlib samples in the joint space, which has the components in order; the environment has its own space.
         row = flat_action(action).astype(np.float32)
         obs, reward, terminated, truncated, info = self.env.step(self.factors.components.to_environment(row))
         psi = self.factors.targets(reward, info)

@@ -42,6 +42,7 @@ class TargetAdvantages(ConnectorV2):
     def __call__(self, *, rl_module: Any, episodes: list[Any], batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Add the columns for credits, value targets and acting factors to the batch."""
         part, n_targets = batch[DEFAULT_MODULE_ID], self.network.shape[1]
+        # Without gradients, and without the wrapper that a module has with several learners.
         with torch.no_grad():
             predicted = rl_module[DEFAULT_MODULE_ID].unwrapped().compute_values(part)
         if tuple(predicted.shape[1:]) != (n_targets,):
@@ -76,6 +77,7 @@ class TargetAdvantages(ConnectorV2):
 def step_infos(episode: Any, n_targets: int) -> list[dict[str, Any]]:
     """Return the infos of an episode with their vectors of targets, including one for the step that RLlib appended."""
     rewards, infos = episode.get_rewards(), []
+    # The first info is that of the reset, the last that of the step that RLlib appended.
     for t, info in enumerate(episode.get_infos()[1:-1]):
         psi = info.get("vector_reward")
         if psi is None and n_targets > 1:
@@ -125,6 +127,7 @@ def target_advantages(
     continues = 1.0 - terminated
     following = np.append(values[1:], np.zeros_like(values[:1]), axis=0)
     delta = psi + gamma * continues * following - values
+    # The row after the end of an episode is the appended one: no episode has length zero.
     appended = np.roll(ended[:, 0], 1)
     delta[appended] = 0.0
     decay = np.broadcast_to(gamma * trace * continues * (1.0 - ended), delta.shape)

@@ -63,6 +63,7 @@ class FactoredPPOLearner(PPOTorchLearner):
         super().build()
         config, module = self.config, self.module[DEFAULT_MODULE_ID].unwrapped()
         action_space = _flat(module.action_space)
+        # Here RLlib first knows the spaces: it is checked that the network has a row per component of the action.
         self._factors = Spec.of_spaces(module.observation_space, action_space, config.network).factors
         self._learner_connector.remove(GeneralAdvantageEstimation)
         self._learner_connector.append(
@@ -86,7 +87,7 @@ class FactoredPPOLearner(PPOTorchLearner):
     def compute_loss_for_module(self, *, module_id: Any, config: Any, batch: dict[str, Any], fwd_out: Any) -> Any:
         """Return the loss of a minibatch."""
         module = self.module[module_id].unwrapped()
-        real = batch[Columns.LOSS_MASK].bool()
+        real = batch[Columns.LOSS_MASK].bool()  # without the step that RLlib appends to each episode
 
         def mean(each: Any) -> Any:
             return each[real].sum() / real.sum()
@@ -102,16 +103,16 @@ class FactoredPPOLearner(PPOTorchLearner):
         entropy = (self._by_factor(_entropy(new)) * acted).sum(-1)
         kl = (self._by_factor(_kl(old, new)) * acted).sum(-1) if config.use_kl_loss else torch.zeros_like(gain)
         values = module.compute_values(batch, embeddings=fwd_out.get(Columns.EMBEDDINGS))
-        missed = (values - batch["value_targets"]) ** 2
-        value_loss = torch.clamp(missed, 0, config.vf_clip_param).mean(-1)
-        weight = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
-        loss = mean(-gain + config.vf_loss_coeff * value_loss - weight * entropy)
+        error = (values - batch["value_targets"]) ** 2
+        value_loss = torch.clamp(error, 0, config.vf_clip_param).mean(-1)
+        ent_coef = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
+        loss = mean(-gain + config.vf_loss_coeff * value_loss - ent_coef * entropy)
         if config.use_kl_loss:
             loss = loss + self.curr_kl_coeffs_per_module[module_id] * mean(kl)
         metrics = {
             POLICY_LOSS_KEY: -mean(gain),
             VF_LOSS_KEY: mean(value_loss),
-            LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: mean(missed.mean(-1)),
+            LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: mean(error.mean(-1)),
             LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: explained_variance(
                 batch["value_targets"][real].ravel(), values[real].ravel()
             ),
