@@ -56,7 +56,7 @@ def test_policy_kwargs():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"use_sde": True}, "use_sde: got True, which is not available in factorax; want False"),
+        ({"use_sde": True}, "use_sde: got True, which is not available .*; want False"),
         ({"policy": "CnnPolicy"}, "policy: got 'CnnPolicy', want 'auto', 'joint', 'shared' or 'independent'"),
         ({"n_envs": 3}, "n_envs: got 3, but env contains 1"),
     ],

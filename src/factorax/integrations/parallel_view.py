@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .views import FactorViews, Observe, to_gymnasium
+from .views import FactorViews, Observe, step_targets, to_gymnasium
 
 try:
     from pettingzoo import ParallelEnv  # pyright: ignore[reportMissingImports]
@@ -80,7 +80,7 @@ class ParallelView(_Base):
             raise ValueError(f"actions: got no action for agent {missing[0]!r}; want one per entry of `agents`")
         row = factors.join([actions[agent] for agent in agents])
         obs, reward, terminated, truncated, info = self.env.step(factors.components.to_environment(row))
-        rewards = factors.credit(factors.targets(reward, info)).tolist()
+        rewards = factors.credit(step_targets(self.network, reward, info)).tolist()
         acted = info.get("factor_mask")  # PettingZoo has no masks: trainers that know this one read it from `infos`
         infos = [{} for _ in agents] if acted is None else [{"acted": bool(x)} for x in acted]
         if terminated or truncated:

@@ -18,40 +18,36 @@ from .views import to_gymnasium
 _DEFAULTS: dict[str, Any] = {
     "learning_rate": 3e-4, "n_steps": 2048, "batch_size": 64, "n_epochs": 10, "gamma": 0.99, "gae_lambda": 0.95,
     "clip_range": 0.2, "clip_range_vf": None, "normalize_advantage": True, "ent_coef": 0.0, "vf_coef": 0.5,
-    "max_grad_norm": 0.5, "use_sde": False, "sde_sample_freq": -1, "rollout_buffer_class": None,
-    "rollout_buffer_kwargs": None, "target_kl": None, "stats_window_size": 100, "tensorboard_log": None,
-    "policy_kwargs": None, "verbose": 0, "seed": None, "device": "auto", "_init_setup_model": True,
+    "max_grad_norm": 0.5, "seed": None,
 }  # fmt: skip
-"""The arguments of ``stable_baselines3.PPO`` after `policy` and `env`, in its order, with its defaults."""
-_UNAVAILABLE = ("use_sde", "sde_sample_freq", "rollout_buffer_class", "rollout_buffer_kwargs", "stats_window_size",
-                "_init_setup_model")  # fmt: skip
-"""Arguments without a counterpart: they may only have their default. All others are settings of the same name."""
+"""Arguments of ``stable_baselines3.PPO`` that are settings of the same name, with its defaults. All but the last may be
+passed by position, in this order."""
+_UNAVAILABLE = {
+    "use_sde": False, "sde_sample_freq": -1, "rollout_buffer_class": None, "rollout_buffer_kwargs": None,
+    "stats_window_size": 100, "_init_setup_model": True, "preset": None, "method": None,
+}  # fmt: skip
+"""Arguments without a counterpart here, or there, with the only value that they may have."""
 _POLICY_KWARGS = {"net_arch": "hidden", "activation_fn": "activation", "log_std_init": "initial_log_std"}
 """The setting that corresponds to each entry of `policy_kwargs`."""
 _PLAIN: dict[str, Any] = {"estimator": "vanilla"}
 """Settings of standard PPO, for problems without a network."""
-_REFUSED = ("preset", "method")
-"""Arguments of `FactoredPPO` that would replace the defaults of Stable-Baselines3."""
 
 
 def _settings(policy: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of `FactoredPPO` for arguments of Stable-Baselines3 and settings that only factorax has."""
-    by_position = dict(zip(_DEFAULTS, arguments, strict=False))
-    if len(by_position) < len(arguments) or by_position.keys() & named.keys():
-        raise TypeError(f"PPO: got {len(arguments) + 2} arguments by position, want each of {list(_DEFAULTS)} once")
+    names = list(_DEFAULTS)[:-1]
+    by_position = dict(zip(names, arguments, strict=False))
+    if len(arguments) > len(names) or by_position.keys() & named.keys():
+        raise TypeError(f"PPO: got {len(arguments) + 2} arguments by position, want each of {names} once")
     settings = _DEFAULTS | by_position | named
-    for name in _UNAVAILABLE:
-        value, only = settings.pop(name), _DEFAULTS[name]
+    for name, only in _UNAVAILABLE.items():
+        value = settings.pop(name, only)
         if value != only:
             raise ValueError(
-                f"{name}: got {shown(value)}, which is not available in factorax; want {only!r}, the default"
+                f"{name}: got {shown(value)}, which is not available with the arguments of Stable-Baselines3; want "
+                f"{only!r}, the default, or FactoredPPO"
             )
-    for name in settings.keys() & set(_REFUSED):
-        raise ValueError(
-            f"{name}: got {settings[name]!r}, but PPO uses the defaults of Stable-Baselines3; want a {name} only in "
-            "FactoredPPO"
-        )
-    policy_kwargs = settings.pop("policy_kwargs") or {}
+    policy_kwargs = settings.pop("policy_kwargs", None) or {}
     check_type("policy_kwargs", policy_kwargs, Mapping, "a dictionary, such as {'net_arch': [64, 64]}")
     policy_settings: dict[str, Any] = {"initial_log_std": 0.0}  # their default, which the constructor does not show
     for name, value in policy_kwargs.items():

@@ -124,17 +124,6 @@ class FactorViews:
         # In 64 bits, as environments return rewards: their sum over an episode is compared with its return.
         return credit(self.network, np.asarray(psi, np.float64), self.weights)
 
-    def targets(self, reward: Any, info: dict[str, Any]) -> np.ndarray:
-        """Return the targets of a step, ``(m,)``: the parts of its reward, or the reward itself."""
-        psi, m = np.array(info.get("vector_reward", reward), np.float64).ravel(), self.network.shape[1]
-        if psi.size != m:
-            got = f'{psi.size} in info["vector_reward"]' if "vector_reward" in info else "only the reward"
-            raise ValueError(
-                f"problem: a step returned {got}, but the network has {counted(m, 'target')}; want all of them in "
-                'info["vector_reward"], or their location: fx.wrap(make, network, reward=…)'
-            )
-        return psi
-
     def observe(self, obs: np.ndarray) -> np.ndarray:
         """Return the observation of each factor, ``(..., n, l)``, from flat observations ``(..., d)``."""
         if self._local is None:
@@ -171,3 +160,15 @@ class FactorViews:
 def flat_action(action: Any) -> np.ndarray:
     """Return the components of an action of an `action_space` above: one array, or a tuple of single components."""
     return np.concatenate([np.ravel(part) for part in action]) if isinstance(action, tuple) else np.ravel(action)
+
+
+def step_targets(network: InfluenceNetwork, reward: Any, info: dict[str, Any]) -> np.ndarray:
+    """Return the targets of a step, ``(m,)``: the parts of its reward, or the reward itself."""
+    psi, m = np.array(info.get("vector_reward", reward), np.float64).ravel(), network.shape[1]
+    if psi.size != m:
+        got = f'{psi.size} in info["vector_reward"]' if "vector_reward" in info else "only the reward"
+        raise ValueError(
+            f"problem: a step returned {got}, but the network has {counted(m, 'target')}; want all of them in "
+            'info["vector_reward"], or their location: fx.wrap(make, network, reward=…)'
+        )
+    return psi

@@ -72,13 +72,13 @@ def test_what_is_wrong_is_said():
         make_learner(gym.spaces.Dict(a=SPACES["box"]), network=NETWORK)
     of = make_learner(SPACES["box"], network=NETWORK)
     data = Data(SPACES["box"], 3, 3)
-    with pytest.raises(ValueError, match=r'info\["vector_reward"\] has 3 parts, but the network has 2 columns'):
+    with pytest.raises(ValueError, match=r'returned 3 in info\["vector_reward"\], but the network has 2 targets'):
         data.train_batch(of)
     data.infos = lambda t, b: {"vector_reward": np.zeros(2), "factor_mask": [True]}
     with pytest.raises(ValueError, match=r'info\["factor_mask"\] has shape \(1,\), want \(3,\)'):
         data.train_batch(of)
     data.infos = lambda t, b: {}
-    with pytest.raises(ValueError, match=r'info of a step has no "vector_reward", but the network has 2 targets'):
+    with pytest.raises(ValueError, match="returned only the reward, but the network has 2 targets"):
         data.train_batch(of)
 
 

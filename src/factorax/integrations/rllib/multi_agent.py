@@ -9,7 +9,7 @@ import numpy as np
 from ...ppo.named_networks import find_network
 from ...problems.registry import find_problem
 from ..parallel_view import ParallelView
-from ..views import FactorViews, Observe, flat_action, to_gymnasium
+from ..views import FactorViews, Observe, flat_action, step_targets, to_gymnasium
 from ._packages import MultiAgentEnv, need
 
 
@@ -120,6 +120,6 @@ class JointEnv(gym.Wrapper):
         # RLlib samples in the joint space, which has the components in order; the environment has its own space.
         row = flat_action(action).astype(np.float32)
         obs, reward, terminated, truncated, info = self.env.step(self.factors.components.to_environment(row))
-        psi = self.factors.targets(reward, info)
+        psi = step_targets(self.network, reward, info)
         info = {**info, "vector_reward": psi}
         return np.array(obs, np.float32).ravel(), float(self.weights @ psi), bool(terminated), bool(truncated), info

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._credit import credit
 from ...structure import InfluenceNetwork
-from ...structure.labels import counted
+from ..views import step_targets
 from ._packages import DEFAULT_MODULE_ID, Columns, ConnectorV2, torch
 
 FACTOR_MASK = "factor_mask"
@@ -50,7 +50,9 @@ class TargetAdvantages(ConnectorV2):
                 f"rl_module: its compute_values gave shape {tuple(predicted.shape)}, want (N, {n_targets}), one value "
                 "per target; derive from factorax.integrations.rllib.TargetValuesModule"
             )
-        infos = [info for each in self.single_agent_episode_iterator(episodes) for info in step_infos(each, n_targets)]
+        infos = [
+            info for each in self.single_agent_episode_iterator(episodes) for info in step_infos(each, self.network)
+        ]
         psi = np.stack([info["vector_reward"] for info in infos])
         real = part[Columns.LOSS_MASK].cpu().numpy()
         terminated = part[Columns.TERMINATEDS].cpu().numpy()[:, None]
@@ -74,26 +76,12 @@ class TargetAdvantages(ConnectorV2):
         return batch
 
 
-def step_infos(episode: Any, n_targets: int) -> list[dict[str, Any]]:
+def step_infos(episode: Any, network: InfluenceNetwork) -> list[dict[str, Any]]:
     """Return the infos of an episode with their vectors of targets, including one for the step that RLlib appended."""
-    rewards, infos = episode.get_rewards(), []
     # The first info is that of the reset, the last that of the step that RLlib appended.
-    for t, info in enumerate(episode.get_infos()[1:-1]):
-        psi = info.get("vector_reward")
-        if psi is None and n_targets > 1:
-            raise ValueError(
-                f'environment: the info of a step has no "vector_reward", but the network has '
-                f"{counted(n_targets, 'target')}; want the parts of the reward there, or their location: "
-                "FactoredPPOConfig().problem(fx.wrap(make, network, reward=…))"
-            )
-        psi = np.ravel(np.asarray(rewards[t] if psi is None else psi, np.float64))
-        if psi.shape != (n_targets,):
-            raise ValueError(
-                f'environment: info["vector_reward"] has {counted(psi.size, "part")}, but the network has '
-                f"{counted(n_targets, 'column')}; want one column per part"
-            )
-        infos.append({**info, "vector_reward": psi})
-    return [*infos, {"vector_reward": np.zeros(n_targets)}]
+    pairs = zip(episode.get_rewards(), episode.get_infos()[1:-1], strict=False)
+    infos = [{**info, "vector_reward": step_targets(network, reward, info)} for reward, info in pairs]
+    return [*infos, {"vector_reward": np.zeros(network.shape[1])}]
 
 
 def _info_column(infos: list[dict[str, Any]], name: str, size: int, *, default: bool) -> np.ndarray | None:
