@@ -50,15 +50,17 @@ def _constant(value: Any) -> Value:
     return _value(np.ones(np.shape(value), bool), value, 0)
 
 
+def _unknown(roots: Any) -> Value:
+    return _value(np.zeros(np.shape(roots), bool), 1, roots)
+
+
 def _union(*roots: np.ndarray) -> np.ndarray:
     return reduce(np.bitwise_or, roots)
 
 
 def _over(roots: np.ndarray, axes: Sequence[int], keepdims: bool = False) -> Any:
     """Return the union over some axes."""
-    for axis in sorted(axes, reverse=True):
-        roots = np.bitwise_or.reduce(roots, axis=axis, keepdims=keepdims, initial=0)
-    return roots
+    return np.bitwise_or.reduce(roots, axis=tuple(axes), keepdims=keepdims, initial=0)
 
 
 class Dependencies:
@@ -85,8 +87,7 @@ class Dependencies:
                 self.values[name] = _constant(value)
             elif kind in ("action-fluent", "state-fluent"):
                 roots = np.array([1 << number[g] for g in model.variable_groundings[name]], object)
-                shape = np.shape(value)
-                self.values[name] = _value(np.zeros(shape, bool), np.ones_like(value), roots.reshape(shape))
+                self.values[name] = _unknown(roots.reshape(np.shape(value)))
         for name, expr, _ in simulator.cpfs:
             if model.variable_types[name] != "observ-fluent":
                 self.values[name] = self.of(expr, model.cpfs[name][0], f"the fluent {name!r}")
@@ -143,29 +144,29 @@ class Dependencies:
             case "randomvector" | "pyfunc":
                 return self._captured(expr, kind, op, scope)
             case "matrix" if op == "det":
-                return self._whole(self._body(expr.args, scope), len(scope))
+                return _aggregate(self._body(expr.args, scope), scope)
             case "matrix":  # an inverse: each element depends on all
                 (row, column), arg = expr.args
                 inner = self(arg, scope)
                 axes = [i for i, (name, _) in enumerate(scope) if name in (row, column)]
-                roots = np.broadcast_to(_over(inner.roots, axes, keepdims=True), inner.roots.shape)
-                return _value(np.zeros(roots.shape, bool), 1, roots)
+                return _unknown(np.broadcast_to(_over(inner.roots, axes, keepdims=True), inner.roots.shape))
             case _:  # everything, so that the network is safe with later versions of RDDL
                 self._opaque(f"an expression of type {op!r}")
-                return _value(np.zeros(self._shape(scope), bool), 1, self._everything)
+                return _unknown(np.full(self._shape(scope), self._everything, object))
 
     def _variable(self, expr: Any, scope: Scope) -> Value:
         name, args = expr.args
         shape = self._shape(scope)
         axis_of = {free: i for i, (free, _) in enumerate(scope)}
         if name in axis_of:
-            return _constant(np.broadcast_to(_along(axis_of[name], shape), shape))
+            return _constant(np.indices(shape)[axis_of[name]])
         if not args and self.model.is_object(name):
             return _constant(np.broadcast_to(self._number(name), shape))
         base = self.values[name]
         blanks = [i for i, arg in enumerate(args or ()) if isinstance(arg, str) and arg == "_"]
         # A blank adds an axis after those in scope.
         full = shape + tuple(base.known.shape[i] for i in blanks)
+        objects = np.indices(full, sparse=True)
         index: list[Any] = []
         extra: Any = 0
         for axis, arg in enumerate(args or ()):
@@ -183,16 +184,13 @@ class Dependencies:
                     base = _value(same, first, _over(base.roots, [axis], keepdims=True))
                     index.append(0)
             elif axis in blanks:
-                index.append(_along(len(shape) + blanks.index(axis), full))
+                index.append(objects[len(shape) + blanks.index(axis)])
             elif arg in axis_of:
-                index.append(_along(axis_of[arg], full))
+                index.append(objects[axis_of[arg]])
             else:
                 index.append(self._number(arg))
-        where = tuple(np.broadcast_to(i, full) for i in index)
-        known, value = (np.broadcast_to(part[where], full) for part in base[:2])
-        roots = np.empty(full, object)
-        roots[...] = base.roots[where]
-        return _value(known, value, roots | extra)
+        where = tuple(index)
+        return _value(np.broadcast_to(base.known[where], full), base.value[where], base.roots[where] | extra)
 
     def _number(self, literal: str) -> int:
         return self.model.object_to_index[self.model.strip_literal(literal)]
@@ -263,18 +261,14 @@ class Dependencies:
             return self(expr.args[0], scope)
         if op.endswith("(p)"):
             *bound, (arg,) = expr.args
-            return self._whole(self._body((*bound, arg), scope), len(scope))
+            return _aggregate(self._body((*bound, arg), scope), scope)
         args = self.simulator.traced.cached_sim_info(expr) if op.endswith("Discrete") else expr.args
         values = [self(arg, scope) for arg in args]
         roots = _union(*(value.roots for value in values))
         if op == "Bernoulli":  # certain at the ends: many models use it as a test
             (p,) = values
             return _value(p.known & ((p.value == 0) | (p.value == 1)), p.value.astype(bool), roots)
-        return _value(np.zeros(self._shape(scope), bool), True, roots)
-
-    def _whole(self, inner: Value, n_axes: int) -> Value:
-        roots = _over(inner.roots, range(n_axes, inner.roots.ndim))
-        return _value(np.zeros(np.shape(roots), bool), 1, roots)
+        return _unknown(np.broadcast_to(roots, self._shape(scope)))
 
     def _captured(self, expr: Any, kind: str, op: str, scope: Scope) -> Value:
         """Return a function that computes an array over the captured objects; each element depends on all arguments."""
@@ -282,20 +276,19 @@ class Dependencies:
         if kind == "pyfunc":
             self._opaque(f"the Python function {op!r}")
         batch = [pair for pair in scope if pair[0] not in captured]
-        inner = [self._whole(self(arg, batch), len(batch)).roots for arg in args]
-        roots = np.zeros(self._shape(batch), object) if not inner else _union(*inner)
-        new = [i for i, pair in enumerate(scope) if pair[0] in captured]
-        shape = self._shape(scope)
-        return _value(np.zeros(shape, bool), 1, np.broadcast_to(np.expand_dims(roots, tuple(new)), shape))
+        roots = [_aggregate(self(arg, batch), batch).roots for arg in args]
+        new = tuple(i for i, pair in enumerate(scope) if pair[0] in captured)
+        union = np.expand_dims(_union(np.zeros(self._shape(batch), object), *roots), new)
+        return _unknown(np.broadcast_to(union, self._shape(scope)))
+
+
+def _aggregate(inner: Value, scope: Scope) -> Value:
+    """Return what depends on an expression for all objects that are not in scope: the axes behind those that are."""
+    return _unknown(_over(inner.roots, range(len(scope), inner.roots.ndim)))
 
 
 def _ground(model: Any, names: Any) -> tuple[str, ...]:
     return tuple(g for name in names for g in model.variable_groundings[name])
-
-
-def _along(axis: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the indices of the objects of an axis, in an array that broadcasts to the shape."""
-    return np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
 
 
 def _behind(array: np.ndarray, axes: int) -> np.ndarray:

@@ -231,21 +231,20 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
 
 def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
     """Return the Gymnasium space of an action fluent."""
-    kind, model = simulation.model.action_ranges[name], simulation.model
-    low, high = (np.broadcast_to(bound, default.shape) for bound in simulation._bounds[name])
+    shape, kind, objects = default.shape, simulation.model.action_ranges[name], simulation.model.type_to_objects
+    low, high = (0, len(objects[kind]) - 1) if kind in objects else simulation._bounds[name]
+    low, high = (np.broadcast_to(bound, shape) for bound in (low, high))
     if kind == "real":
-        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), default.shape, np.float32)
+        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), shape, np.float32)
     if kind == "bool":
-        return gym.spaces.MultiBinary(default.shape) if default.shape else gym.spaces.Discrete(2)
-    if kind in model.type_to_objects:
-        low, high = np.zeros(default.shape), np.full(default.shape, len(model.type_to_objects[kind]) - 1)
+        return gym.spaces.MultiBinary(shape) if shape else gym.spaces.Discrete(2)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(
             f"domain: the action fluent {name!r} is an integer without bounds, want a finite number of choices; pass "
             f"its bounds, as in bounds={{{name!r}: (0, 9)}}, or add them to the action-preconditions"
         )
     first, count = np.ceil(low).astype(np.int64), (np.floor(high) - np.ceil(low) + 1).astype(np.int64)
-    if not default.shape:
+    if not shape:
         return gym.spaces.Discrete(int(count), start=int(first))
     return gym.spaces.MultiDiscrete(count, start=first)
 
@@ -301,6 +300,7 @@ def _naming(domain: Any, instance: Any, kinds: tuple[type[Exception], ...] = (Ex
 
 
 def _file(name: str | Path | int, what: str) -> Path | None:
+    """Return the path of a file, or None if it can only be a name in rddlrepository."""
     path = Path(str(name))
     if path.is_file():
         return path
@@ -310,6 +310,7 @@ def _file(name: str | Path | int, what: str) -> Path | None:
 
 
 def _from_repository(domain: str, instance: str) -> list[Any]:
+    """Return the paths of the files of a model of rddlrepository."""
     manager = _import("rddlrepository").RDDLRepoManager()
     names = manager.list_problems()
     if domain not in names:
