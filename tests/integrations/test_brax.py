@@ -75,7 +75,7 @@ def rewarded(reward, terminates_at=99):
     return Environment()
 
 
-def test_terms_that_do_not_add_up_are_not_taken_for_it():
+def test_terms_that_do_not_add_up_are_no_targets():
     summed, scaled = rewarded(lambda a, b: a + b), rewarded(lambda a, b: a + 0.5 * b)
     assert from_brax(summed).network.targets == ("a", "b")
     assert from_brax(scaled).network.targets == ("reward",)
@@ -88,7 +88,7 @@ def test_terms_that_do_not_add_up_are_not_taken_for_it():
         np.testing.assert_allclose(new.psi, [0.5, -0.25, rest])
 
 
-def test_a_fall_terminates_also_at_the_time_limit_and_states_are_left_alone():
+def test_termination_beats_the_time_limit_and_states_are_not_mutated():
     problem = from_brax(rewarded(lambda a, b: a + b, terminates_at=2), episode_length=2)
     state, _ = problem.reset(jax.random.key(0))
     once = problem.step(jax.random.key(0), state, jnp.ones(2))

@@ -14,7 +14,7 @@ from factorax.integrations.views import FactorViews
 
 @every_problem
 @pytest.mark.filterwarnings("ignore:.*(symmetric and normalized|maximum and minimum values are equal)")
-def test_gymnasiums_own_suite(problem):
+def test_gymnasium_env_checker(problem):
     check_env(to_gymnasium(problem), skip_render_check=True)
 
 
@@ -37,7 +37,7 @@ def test_the_gymnasium_view_is_the_problem():
         to_gymnasium("CartPole-v1")
 
 
-def test_what_each_factor_may_do():
+def test_action_spaces_of_factors():
     space = gym.spaces.Dict({"a": gym.spaces.Box(-1, 1, (2,), np.float32), "b": gym.spaces.MultiDiscrete([2, 3])})
     make = fx.wrap(lambda: Plain(action_space=space), fx.InfluenceNetwork.complete(4, 2), reward="info:a,b.c")
     net = make().network

@@ -227,8 +227,8 @@ def space_of(space: Any, title: str, like: Any = None) -> gym.spaces.Space:
         return gym.spaces.MultiDiscrete(np.asarray(space.num_categories))
     if kind == "Box":
         # Catch of Gymnax declares integers and returns floats, which a cast to integers would round.
-        keeps_type = like is None or np.dtype(space.dtype).kind == "f"
-        return box(space.low, space.high, space.shape, space.dtype if keeps_type else like.dtype)
+        dtype = space.dtype if like is None or np.dtype(space.dtype).kind == "f" else like.dtype
+        return box(space.low, space.high, space.shape, dtype)
     if kind == "Dict":
         parts = {name: None if like is None else part_of(like, name) for name in space.spaces}
         return gym.spaces.Dict({name: space_of(part, title, parts[name]) for name, part in space.spaces.items()})

@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     pytest.importorskip("ray.rllib", reason="RLlib is an extra, in an environment of its own", exc_type=ImportError)
 
 
-def test_it_learns_and_is_saved_and_loaded(tmp_path):
+def test_algorithm_learns_saves_and_loads(tmp_path):
     config = (
         FactoredPPOConfig()
         .problem("contextual-bandit:6")
@@ -40,7 +40,7 @@ def test_it_learns_and_is_saved_and_loaded(tmp_path):
     again.stop()
 
 
-def test_actions_of_several_kinds_and_env_runners_of_their_own():
+def test_mixed_actions_with_remote_env_runners():
     config = (
         FactoredPPOConfig()
         .problem(mixed())
@@ -53,7 +53,7 @@ def test_actions_of_several_kinds_and_env_runners_of_their_own():
     assert np.isfinite(result["learners"]["default_policy"]["total_loss"])
 
 
-def test_what_is_wrong_is_said():
+def test_bad_input_is_named():
     with pytest.raises(TypeError, match=r"network: got NoneType, want an InfluenceNetwork; use \.problem"):
         make_learner(SPACES["box"])
     with pytest.raises(ValueError, match=r"weights: got \[1.0\], want 2 finite numbers"):
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_said():
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a learner asks for a processor")
-def test_two_learners_of_their_own():
+def test_two_remote_learners():
     config = (
         FactoredPPOConfig()
         .problem("contextual-bandit:4")
@@ -99,8 +99,8 @@ def test_two_learners_of_their_own():
     assert result["episode_return_mean"] > 0.75 * 4  # chance has half of it
 
 
-def test_an_environment_of_rllibs_own_way():
-    """`environment` and `training(network=…)`, with λ of one's own."""
+def test_environment_and_network_set_as_in_rllib():
+    """`environment` and `training(network=…)`, with λ of the user."""
     config = (
         FactoredPPOConfig()
         .environment(JointEnv, env_config={"problem": HOST})
