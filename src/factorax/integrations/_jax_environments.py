@@ -205,7 +205,7 @@ def network_for(
 def box(low: Any, high: Any, shape: Iterable[int], dtype: Any = np.float32) -> gym.spaces.Space:
     """Return the Gymnasium space of arrays within bounds, which may be numbers; a MultiBinary for booleans."""
     shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
-    if dtype.kind == "b":
+    if dtype.kind == "b":  # Gymnasium's Box has no booleans
         return gym.spaces.MultiBinary(shape) if shape else gym.spaces.Discrete(2)
     bounds = [np.broadcast_to(np.asarray(bound), shape) for bound in (low, high)]
     if dtype.kind in "iu":  # infinite bounds become those of the type: a cast of infinity to an integer is undefined

@@ -115,5 +115,6 @@ def _has_joint_mask(space: gym.Space, action_space: gym.Space) -> bool:
     """Return whether there is an action mask without one flag per choice of each component."""
     if not isinstance(space, gym.spaces.Dict) or _MASK not in space.spaces:
         return False
+    # The learner excludes choices of single components: it needs one flag for each of them.
     components = ActionSpace.of(action_space)
     return math.prod(space[_MASK].shape or ()) != int(np.sum(components.choices[components.discrete]))

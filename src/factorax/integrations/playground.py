@@ -18,6 +18,7 @@ def named(text: str) -> Problem:
     name, settings = _PLAYGROUND.parse(text)
     package = _PLAYGROUND.load("mujoco_playground")
     menagerie = _PLAYGROUND.load("mujoco_playground._src.mjx_env").MENAGERIE_PATH
+    # The Control Suite comes with its models.
     is_robot = name in package.registry.ALL_ENVS and name not in package.dm_control_suite.ALL_ENVS
     if is_robot and not menagerie.exists():
         raise ValueError(

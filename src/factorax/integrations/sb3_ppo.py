@@ -91,7 +91,7 @@ class PPO(FactoredPPO):
             if network is None and declared_network(source) is None:
                 settings = _PLAIN | settings
         if isinstance(problem, _Lender):
-            count = len(problem.envs)
+            count = len(problem.envs)  # each of them is stepped, as Stable-Baselines3 does
             if n_envs not in (None, count):
                 raise ValueError(f"n_envs: got {n_envs}, but env contains {count}; want {count}, or omit it")
         super().__init__(problem, network, n_envs=(count or 1) if n_envs is None else n_envs, **settings)

@@ -52,6 +52,7 @@ class ProblemEnv(FactoredEnv):
         self.metadata = {"render_modes": []}
         self.observation_space, self.action_space = problem.observation_space, problem.action_space
         self._describe(problem.network, np.asarray(problem.weights, np.float64), problem.local)
+        # Compiled once for all episodes: a step without compilation takes hundreds of operations.
         self._jit_reset, self._jit_step = jax.jit(problem.reset), jax.jit(problem.step)
         self._state: Any = None
 

@@ -88,6 +88,7 @@ class FactoredPPOConfig(PPOConfig):
             raise ValueError(f"weights: got {self.weights}, want {m} finite numbers, one λ per target")
         if not self.enable_rl_module_and_learner or not self.enable_env_runner_and_connector_v2:
             raise ValueError("api_stack: got the old API stack, want the new one, RLlib's default")
+        # The learner replaces RLlib's connector for advantages, which is there only with these two.
         if not self.add_default_connectors_to_learner_pipeline or not self.use_critic:
             name = "use_critic" if not self.use_critic else "add_default_connectors_to_learner_pipeline"
             raise ValueError(f"{name}: got False, want True: the advantages of the targets require it")

@@ -120,6 +120,7 @@ class JointEnv(gym.Wrapper):
         # RLlib samples in the joint space, which has the components in order; the environment has its own space.
         row = flat_action(action).astype(np.float32)
         obs, reward, terminated, truncated, info = self.env.step(self.factors.components.to_environment(row))
+        # λ may differ from that of the problem, so the scalar reward is computed anew.
         psi = step_targets(self.network, reward, info)
         info = {**info, "vector_reward": psi}
         return np.array(obs, np.float32).ravel(), float(self.weights @ psi), bool(terminated), bool(truncated), info

@@ -58,7 +58,7 @@ class FactoredPPOLearner(PPOTorchLearner):
 
     def build(self) -> None:
         """Build the learner and replace its advantage connector."""
-        if self._is_built:
+        if self._is_built:  # RLlib calls it more than once; the connector is replaced once
             return
         super().build()
         config, module = self.config, self.module[DEFAULT_MODULE_ID].unwrapped()
@@ -102,6 +102,7 @@ class FactoredPPOLearner(PPOTorchLearner):
         gain = (torch.min(ratio * credits, clipped * credits) * acted).sum(-1)
         entropy = (self._by_factor(_entropy(new)) * acted).sum(-1)
         kl = (self._by_factor(_kl(old, new)) * acted).sum(-1) if config.use_kl_loss else torch.zeros_like(gain)
+        # With the embeddings of the policy, in case the critic shares its encoder.
         values = module.compute_values(batch, embeddings=fwd_out.get(Columns.EMBEDDINGS))
         error = (values - batch["value_targets"]) ** 2
         value_loss = torch.clamp(error, 0, config.vf_clip_param).mean(-1)
