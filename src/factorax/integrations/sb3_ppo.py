@@ -2,12 +2,12 @@
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 
-from .._checks import check_type, listed, shown
+from .._checks import check_type, shown
 from ..ppo.model import FactoredPPO
 from ..problems.problem import Problem
 from ..problems.registry import find_problem
@@ -27,10 +27,26 @@ _UNAVAILABLE = {
     "stats_window_size": 100, "_init_setup_model": True, "preset": None, "method": None,
 }  # fmt: skip
 """Arguments without a counterpart here, or there, with the only value that they may have."""
-_POLICY_KWARGS = {"net_arch": "hidden", "activation_fn": "activation", "log_std_init": "initial_log_std"}
-"""The setting that corresponds to each entry of `policy_kwargs`."""
 _PLAIN: dict[str, Any] = {"estimator": "vanilla"}
 """Settings of standard PPO, for problems without a network."""
+
+
+def _hidden(net_arch: Any) -> Any:
+    """Return the hidden layers of `net_arch`: a list, or a dictionary with the same list for both networks."""
+    if not isinstance(net_arch, Mapping):
+        return net_arch
+    policy, critic = (list(net_arch.get(part, ())) for part in ("pi", "vf"))
+    if policy != critic:
+        raise ValueError(f"policy_kwargs['net_arch']: got {net_arch}, want the same layers for both networks")
+    return policy
+
+
+_POLICY_KWARGS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "net_arch": lambda value: {"hidden": _hidden(value)},
+    "activation_fn": lambda value: {"activation": getattr(value, "__name__", str(value)).lower()},  # torch.nn.ReLU
+    "log_std_init": lambda value: {"initial_log_std": value},
+}
+"""The settings that correspond to an entry of `policy_kwargs`."""
 
 
 def _settings(policy: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
@@ -49,19 +65,14 @@ def _settings(policy: Any, arguments: tuple[Any, ...], named: dict[str, Any]) ->
             )
     policy_kwargs = settings.pop("policy_kwargs", None) or {}
     check_type("policy_kwargs", policy_kwargs, Mapping, "a dictionary, such as {'net_arch': [64, 64]}")
-    policy_settings: dict[str, Any] = {"initial_log_std": 0.0}  # their default, which the constructor does not show
-    for name, value in policy_kwargs.items():
-        if name not in _POLICY_KWARGS:
-            raise ValueError(f"policy_kwargs: got {name!r}, want one of {', '.join(_POLICY_KWARGS)}")
-        if name == "net_arch":
-            pair = (value.get("pi", ()), value.get("vf", ())) if isinstance(value, Mapping) else (value, value)
-            value, other = (tuple(listed("policy_kwargs['net_arch']", each, "a list of sizes")) for each in pair)
-            if value != other:
-                raise ValueError(f"policy_kwargs['net_arch']: got {pair}, want the same layers for both networks")
-        elif name == "activation_fn":  # a class of PyTorch, such as torch.nn.ReLU
-            value = getattr(value, "__name__", str(value)).lower()
-        policy_settings[_POLICY_KWARGS[name]] = value
-    return policy_settings | settings | {"policy": "joint" if policy == "MlpPolicy" else policy}
+    unknown = [name for name in policy_kwargs if name not in _POLICY_KWARGS]
+    if unknown:
+        raise ValueError(f"policy_kwargs: got {unknown[0]!r}, want one of {', '.join(_POLICY_KWARGS)}")
+    of_policy: dict[str, Any] = {"policy": "joint" if policy == "MlpPolicy" else policy}
+    # Stable-Baselines3 starts with a standard deviation of 1, factorax with that of `initial_log_std`.
+    for name, value in ({"log_std_init": 0.0} | dict(policy_kwargs)).items():
+        of_policy |= _POLICY_KWARGS[name](value)
+    return of_policy | settings
 
 
 class PPO(FactoredPPO):
