@@ -69,7 +69,7 @@ def _settings(policy: Any, arguments: tuple[Any, ...], named: dict[str, Any]) ->
     if unknown:
         raise ValueError(f"policy_kwargs: got {unknown[0]!r}, want one of {', '.join(_POLICY_KWARGS)}")
     of_policy: dict[str, Any] = {"policy": "joint" if policy == "MlpPolicy" else policy}
-    # Stable-Baselines3 starts with a standard deviation of 1, factorax with that of `initial_log_std`.
+    # Their default is a standard deviation of 1; that of factorax is ½ where actions are scaled to bounds.
     for name, value in ({"log_std_init": 0.0} | dict(policy_kwargs)).items():
         of_policy |= _POLICY_KWARGS[name](value)
     return of_policy | settings
