@@ -1,4 +1,5 @@
-"""Random numbers of RDDL models: no action shifts those of another fluent or object."""
+"""Replacements in the RDDL simulator: no action shifts random numbers of another fluent or object, and episodes with
+cached constants are the same bit for bit."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,8 @@ from scipy import stats
 
 import factorax as fx
 from factorax.integrations import rddl
-from factorax.integrations._rddl_streams import Streams
+from factorax.integrations._rddl_simulator import Streams
+from factorax.problems import find_problem
 
 PARAMETERS = {
     "poisson": {"lam": (0.5, 30.0)},
@@ -158,3 +160,26 @@ def test_episodes_without_a_seed_differ(tanks):
     env.reset()
     assert (env.step(action)[0] == second).all()
     assert (first != second).any()
+
+
+def play(environment, actions):
+    rows = [environment.reset(seed=3)[0]]
+    for action in actions:
+        obs, _, terminated, truncated, info = environment.step(action)
+        rows.append(np.concatenate([obs, info["vector_reward"]]))
+        if terminated or truncated:
+            break
+    return rows
+
+
+@pytest.mark.rddl
+@pytest.mark.parametrize("name", ["UAV_ippc2023/1", "HVAC_ippc2023/1"])
+def test_cached_constants_leave_episodes_unchanged(name):
+    pytest.importorskip("pyRDDLGym", reason="needs pyRDDLGym: pip install '.[rddl]'")
+    make = find_problem(f"rddl:{name}")
+    ours, plain = make(), make()
+    plain.rddl.sampler.__dict__.pop("_sample")  # the method of the class
+    ours.action_space.seed(0)
+    actions = [ours.action_space.sample() for _ in range(20)]
+    for a, b in zip(play(ours, actions), play(plain, actions), strict=True):
+        np.testing.assert_array_equal(a, b)
