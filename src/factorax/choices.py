@@ -21,7 +21,7 @@ ValueError: architecture: got the setting rounds for gru, want sequence_length; 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 

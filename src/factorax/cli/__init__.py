@@ -128,7 +128,7 @@ def _on_signals(handler: Callable[..., Any], *names: str) -> None:
 def _failures() -> tuple[type[Exception], ...]:
     """Return the exceptions of simulators and workers that failed."""
     from ..problems.failures import EpisodeLost
-    from ..rollouts.supervising import WorkerDied
+    from ..rollouts.backend import WorkerDied
 
     return EpisodeLost, WorkerDied
 

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space, create_empty_array
 from .._checks import Count, checked, listed, shown
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV
-from ..rollouts.returned import Misfit, flags, real_numbers, shown_value
+from ..rollouts.step_checks import Misfit, flags, real_numbers, shown_value
 from ..structure.labels import check_labels, counted, some
 from ..structure.network import as_network
 from .canonical import copied

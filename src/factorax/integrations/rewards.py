@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rollouts.returned import Misfit
+from ..rollouts.step_checks import Misfit
 from ..structure.labels import counted, some
 
 _EVERY_STEP = (

@@ -52,7 +52,7 @@ class ProblemEnv(FactoredEnv):
         super().__init__(problem)
         self.metadata = {"render_modes": []}
         self.observation_space, self.action_space = problem.observation_space, problem.action_space
-        self._describe(problem.network, np.asarray(problem.weights, np.float64), problem.local)
+        self.describe(problem.network, np.asarray(problem.weights, np.float64), problem.local)
         self._begin, self._advance = jax.jit(problem.reset), jax.jit(problem.step)
         self._state: Any = None
 

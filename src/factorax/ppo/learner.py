@@ -19,11 +19,13 @@ from .._credit import credit
 from .._xla import separately
 from ..networks.architectures import NO_MODULES, OwnModules, check_init, looks_at_local, make_agent, runs_in_numpy
 from ..networks.custom import seen_shape
-from ..networks.jax_policy import ModuleArrays
+from ..networks.jax_policy import JaxPolicy, ModuleArrays
+from ..networks.numpy_policy import NumpyPolicy
 from ..networks.policies import Agent, Policy
 from ..observations import ObservationSpace
 from ..rollouts.collector import Behaviour, Collector
 from ..rollouts.factory import collector_for
+from ..rollouts.settings import Inline, Processes, Ray, Rollouts
 from ..rollouts.transitions import Transition
 from ..spec import Spec
 from ..structure import InfluenceNetwork
@@ -89,6 +91,9 @@ class Learner:
             raise ValueError(
                 f"network: got {network!r}, want 'adaptive', or a network (InfluenceNetwork.load reads a file)"
             )
+        rollouts = rollouts_of(config)
+        if isinstance(rollouts, Processes) and hasattr(problem, "measure_in_worker"):
+            problem.measure_in_worker(rollouts.seconds)
         options: dict[str, Any] = {"weights": weights, "local": local, "neighbours": neighbours}
         options |= {"bounded": config.bounded, "covariance": config.covariance, "std": config.std}
         spec = Spec.of(problem, None if adaptive else network, **options)
@@ -151,9 +156,31 @@ class Learner:
 
     def new_collector(self) -> Collector:
         """Return a new collector, which may start environments and workers."""
-        policy = self._example.policy
-        network = None if runs_in_numpy(self.config, self.own) else WorkerNetwork.of(self.spec, self.config, policy)
-        return collector_for(self.spec, self.config, network, policy.memory)
+        c = self.config
+        return collector_for(
+            self.spec,
+            rollouts=rollouts_of(c),
+            n_envs=c.n_envs,
+            n_steps=c.n_steps,
+            seed=c.seed,
+            policy=self._worker_policy(),
+        )
+
+    def _worker_policy(self) -> NumpyPolicy | JaxPolicy:
+        """Return the policy that workers evaluate, with NumPy if it has only our own layers."""
+        spec, c, policy = self.spec, self.config, self._example.policy
+        if not runs_in_numpy(c, self.own):
+            return JaxPolicy(spec.components, WorkerNetwork.of(spec, c, policy), spec.local, policy.memory)
+        return NumpyPolicy(
+            space=spec.components,
+            kind=c.policy,
+            factors=spec.factors,
+            local=None if c.policy == "joint" else spec.local,
+            observations=None if spec.observations.is_plain else spec.observations,
+            activation=c.activation,
+            by_choice=c.architecture == "choices",
+            mask=spec.action_mask,
+        )
 
     @cached_property
     def _example(self) -> Agent:
@@ -403,6 +430,15 @@ def _first_not_finite(transitions: Transition) -> jax.Array:
     bad = jnp.concatenate([~jnp.isfinite(psi), ~jnp.isfinite(obs).all(axis=-1, keepdims=True)], axis=-1)
     where = jnp.stack(jnp.unravel_index(bad.argmax(), bad.shape))
     return jnp.where(bad.any(), where, -1)
+
+
+def rollouts_of(c: Config) -> Rollouts:
+    """Return how environments are stepped."""
+    if c.rollouts == "inline":
+        return Inline(c.fragment_seconds)
+    if c.rollouts == "processes":
+        return Processes(c.workers, c.fragment_seconds, c.overlap)
+    return Ray(c.workers, c.fragment_seconds, c.overlap, c.ray_address, c.worker_cpus)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from .callbacks import CallbackList, ProgressBarCallback, as_callback
 from .config import WHO_STEPS, Config
 from .devices import peak_memory
 from .hints import warn_if_clipped, warn_if_short
-from .learner import Learner
+from .learner import Learner, rollouts_of
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
 from .methods import network_for, settings_for
 from .metrics import Metrics, checked_metrics, copied, remember
@@ -227,7 +227,7 @@ class FactoredPPO:
         callbacks = CallbackList([as_callback(callback), *[ProgressBarCallback()] * progress_bar])
         warned, collector = False, self.program.collector
         if self.num_timesteps == 0 < steps and self.state.missing_edges is not None:
-            warn_if_actors_respond(self.spec, self.config.policy)
+            warn_if_actors_respond(self.spec, self.config.policy, rollouts_of(self.config))
         if collector.episodes is None:
             collector.episodes = self._episodes  # from a checkpoint, or from before `close`
         hyper = self.state.hyper._replace(total_timesteps=jnp.float32(last))
