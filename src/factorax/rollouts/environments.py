@@ -255,9 +255,9 @@ class Environments:
     """B environments in this process, in batches of n; ended ones are reset, with their own seeds if possible.
 
     In messages they are numbered `first`, `first` + 1, …. If a batch loses an episode (`EpisodeLost`), the episodes of
-    all its environments are lost, because their states are unknown. Such a batch is closed, and the index of its first
-    environment is added to `lost`, where a method has this argument; its transitions are then zeros, and the caller
-    must replace it (see `adopt`).
+    all its environments are lost, because their states are unknown. If `lost` is a dictionary, such a batch is closed
+    and noted there by the index of its first environment; its transitions are then zeros, and the caller must replace
+    it (see `adopt`). If `lost` is None, the error is raised.
     """
 
     def __init__(
@@ -272,6 +272,7 @@ class Environments:
     ):
         self.make, self.n_envs, self.space, self.n_targets = make, n_envs, space, n_targets
         self.n_factors, self.first = n_factors, first
+        self.lost: dict[int, EpisodeLost] | None = None
         self.batches: list[Single] = []
         try:
             self.together = self._create().n
@@ -331,12 +332,12 @@ class Environments:
         self.rngs = [np.random.default_rng([abs(seed), i]) for i in numbers]
         self.begin([seed + i for i in numbers])
 
-    def begin(self, seeds: Sequence[int], lost: dict[int, EpisodeLost] | None = None) -> None:
+    def begin(self, seeds: Sequence[int]) -> None:
         """Start an episode in each environment with its seed."""
         self.seeds = [int(seed) for seed in seeds]
         self.obs = np.zeros((self.n_envs, self.batches[0].observations.size), np.float32)
         for i in range(0, self.n_envs, self.together):
-            self.begin_batch(i, lost)
+            self.begin_batch(i)
         batch = self.batches[0]
         if self.first == 0 and ignores_mask(batch.info, batch.one.unwrapped, batch.observations):
             warn(
@@ -345,20 +346,19 @@ class Environments:
                 "vectorise those, or return Dict observations with an entry 'action_mask'"
             )
 
-    def begin_batch(self, i: int, lost: dict[int, EpisodeLost] | None = None) -> None:
+    def begin_batch(self, i: int) -> None:
         """Start the episodes of the batch that begins with environment i, with their seeds."""
-        first = self._reset(i, None, lost)
+        first = self._reset(i)
         if first is not None:
             self.obs[i : i + self.together] = first
 
-    def _reset(self, i: int, marked: np.ndarray | None, lost: dict[int, EpisodeLost] | None) -> np.ndarray | None:
+    def _reset(self, i: int, marked: np.ndarray | None = None) -> np.ndarray | None:
         """Return the first observations of a batch, or of its marked environments; None if it was lost."""
         batch, seeds = self.batches[i // self.together], self.seeds[i : i + self.together]
         try:
             return batch.reset(seeds, marked)
         except Exception as error:
-            if isinstance(error, EpisodeLost) and lost is not None:
-                self._lose(i, error, lost)
+            if self._lose(i, error):
                 return None
             where = f"{self.where(i)}, reset with seed {seeds[0]}"
             if isinstance(error, Misfit):
@@ -370,9 +370,7 @@ class Environments:
         """Make one step in all environments; return the transition, ``[1, B, ...]``, for flat actions ``(B, c)``."""
         return self.collect(lambda obs: actions, 1)
 
-    def collect(
-        self, act: Callable[[np.ndarray], np.ndarray], n_steps: int, lost: dict[int, EpisodeLost] | None = None
-    ) -> Transition:
+    def collect(self, act: Callable[[np.ndarray], np.ndarray], n_steps: int) -> Transition:
         """Return `n_steps` transitions of all environments, ``[T, B, ...]``. Errors name the environment that raised
         them."""
         now = first = self.obs
@@ -391,7 +389,8 @@ class Environments:
         restart = getattr(act, "restart", None)  # recurrent policies have it
         known = OPTIONAL.keys()
         places = range(0, self.n_envs, self.together)
-        playing = [(i, b) for i, b in zip(places, self.batches, strict=True) if lost is None or i not in lost]
+        lost = {} if self.lost is None else self.lost
+        playing = [(i, batch) for i, batch in zip(places, self.batches, strict=True) if i not in lost]
         t = -1
         for t in range(shape[0]):
             actions[t] = chosen = act(now)
@@ -401,9 +400,9 @@ class Environments:
                 try:
                     flags, info = batch.step(i, elements, now, parts)
                     if not known.isdisjoint(info):
-                        self._note(optional, shape, t, i, batch, info)
+                        self._note(optional, shape, t, i, info)
                 except Exception as error:
-                    self._failed(i, error, last, lost, t, ends)
+                    self._failed(i, error, last, t, ends)
                     now[i : i + batch.n], parts[i : i + batch.n] = 0.0, 0.0
                     continue
                 if real is not None:
@@ -417,7 +416,7 @@ class Environments:
                 for i, batch, marked in over:
                     which = (i + np.flatnonzero(marked)).tolist()
                     ends += [(t, k) for k in which]
-                    following = self._next_episodes(i, batch, marked, lost)
+                    following = self._next_episodes(i, batch, marked)
                     if following is not None:
                         now[which] = following[marked]
                         begun += [(t, k, now[k]) for k in which]
@@ -473,21 +472,17 @@ class Environments:
         fields["psi"] = fields["psi"].astype(np.float32)
         return Transition(**fields)
 
-    def _note(
-        self, optional: dict[str, Any], shape: tuple[int, int], t: int, i: int, batch: Single, info: dict[str, Any]
-    ) -> None:
+    def _note(self, optional: dict[str, Any], shape: tuple[int, int], t: int, i: int, info: dict[str, Any]) -> None:
         """Store the masks of an `info`; the first one creates the array ``[T, B, ...]`` with defaults."""
         for name, default in OPTIONAL.items():
             if info.get(name) is None:
                 continue
-            entries = batch.mask(name, info)
+            entries = self.batches[i // self.together].mask(name, info)
             if optional[name] is None:
                 optional[name] = np.full((*shape, entries.shape[-1]), default)
-            optional[name][t, i : i + batch.n] = entries
+            optional[name][t, i : i + self.together] = entries
 
-    def _next_episodes(
-        self, i: int, batch: Single, marked: np.ndarray, lost: dict[int, EpisodeLost] | None
-    ) -> np.ndarray | None:
+    def _next_episodes(self, i: int, batch: Single, marked: np.ndarray) -> np.ndarray | None:
         """Return the first observations of the marked environments, whose episodes have ended; None if the next call
         returns them, or if the batch was lost."""
         if batch.skips:
@@ -497,20 +492,11 @@ class Environments:
         if batch.seeded:
             for k in i + np.flatnonzero(marked):
                 self.seeds[k] = int(self.rngs[k].integers(2**31))
-        return self._reset(i, marked, lost)
+        return self._reset(i, marked)
 
-    def _failed(
-        self,
-        i: int,
-        error: Exception,
-        last: np.ndarray,
-        lost: dict[int, EpisodeLost] | None,
-        t: int,
-        ends: list[tuple[int, int]],
-    ) -> None:
+    def _failed(self, i: int, error: Exception, last: np.ndarray, t: int, ends: list[tuple[int, int]]) -> None:
         """Close a batch that lost its episodes; raise any other error with its location."""
-        if isinstance(error, EpisodeLost) and lost is not None:
-            self._lose(i, error, lost)
+        if self._lose(i, error):
             return
         where = self.where(i, t, ends)
         if isinstance(error, Misfit):
@@ -520,11 +506,15 @@ class Environments:
         error.add_note(f"in {where}")
         raise error
 
-    def _lose(self, i: int, error: EpisodeLost, lost: dict[int, EpisodeLost]) -> None:
-        lost[i] = error
+    def _lose(self, i: int, error: Exception) -> bool:
+        """Close a batch if the error is the loss of its episodes, and if losses are noted; return whether it was."""
+        if self.lost is None or not isinstance(error, EpisodeLost):
+            return False
+        self.lost[i] = error
         self.batches[i // self.together].abandon()
+        return True
 
-    def restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
+    def restore(self, episodes: Sequence[Episode]) -> None:
         """Replay all episodes to their current step; batches with an episode that does not repeat are lost."""
         self.obs = np.stack([episode.obs for episode in episodes])
         self.seeds = [episode.seed for episode in episodes]
@@ -532,11 +522,10 @@ class Environments:
             rows = slice(i, i + self.together)
             try:
                 self.sums[0][rows], self.sums[1][rows] = _replay(self.batches[i // self.together], episodes[rows])
-            except EpisodeLost as error:
-                self._lose(i, error, lost)
             except Exception as error:
-                error.add_note(f"in {self.where(i)}, replaying episodes")
-                raise
+                if not self._lose(i, error):
+                    error.add_note(f"in {self.where(i)}, replaying episodes")
+                    raise
 
     def another(self, i: int) -> "Environments":
         """Create the batch that begins with environment i once more."""

@@ -87,13 +87,14 @@ class Player:
         If an environment loses its episode (`EpisodeLost`), its whole fragment is discarded. A new environment starts
         an episode and plays the fragment again, with random numbers seeded by the entropy, its index and the attempt.
         """
-        environments, lost = self.environments, {}
+        environments = self.environments
+        environments.lost = lost = {}
         if episodes is not None:
-            environments.restore(episodes, lost)
+            environments.restore(episodes)
             for i, episode in enumerate(episodes):
                 self.memory[i] = 0.0 if episode.memory is None else episode.memory
         messages: list[str | Warning] = []
-        transitions = self._collect(environments, iteration, lost, messages=messages)
+        transitions = self._collect(environments, iteration, messages=messages)
         late = [(i, psi) for i, psi in environments.late if i not in lost]
         for i in sorted(lost):
             again, errors, late_again = self._again(iteration, i, lost[i])
@@ -114,7 +115,6 @@ class Player:
         self,
         environments: Environments,
         iteration: Iteration,
-        lost: dict[int, EpisodeLost],
         attempt: int = 0,
         messages: list[str | Warning] | None = None,
     ) -> Transition:
@@ -127,9 +127,9 @@ class Player:
             seeds = [int(rng.integers(2**31)) for rng in environments.rngs]
             if iteration.seed is not None and not attempt:
                 seeds = [iteration.seed + i for i in numbers]
-            environments.begin(seeds, lost)
+            environments.begin(seeds)
             if plan.check_seed and environments.first == 0 and iteration.seed is not None and messages is not None:
-                messages += repeated(environments, lost)
+                messages += repeated(environments)
         outputs: list[np.ndarray] | None = [] if plan.log_probs or plan.deterministic else None
         rows = slice(environments.first - self.first, environments.first - self.first + environments.n_envs)
         if attempt:
@@ -138,7 +138,7 @@ class Player:
         sample = act = policy.playing(parameters, environments.first, np.stack(noise, axis=1), outputs, **memory)
         if plan.deterministic:
             act = _MostProbable(sample, policy.space, outputs)
-        transitions = environments.collect(act, plan.n_steps, lost)
+        transitions = environments.collect(act, plan.n_steps)
         if policy.memory:
             self.memory[rows] = sample.memory
             transitions = transitions._replace(memory=np.stack(sample.memories))
@@ -154,8 +154,9 @@ class Player:
         it, and episodes that ended in extra transitions."""
         errors = [error]
         for attempt in range(1, ATTEMPTS):
-            new, lost = self.environments.another(i), {}
-            transitions = self._collect(new, iteration, lost, attempt)
+            new = self.environments.another(i)
+            new.lost = lost = {}
+            transitions = self._collect(new, iteration, attempt)
             if not lost:
                 new.began = np.maximum(new.began, 0)
                 self.environments.adopt(i, new)

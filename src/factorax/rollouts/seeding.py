@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ..problems.failures import EpisodeLost
 from ..problems.vectors import create
 from ..spaces import sample_valid
 from ..structure.labels import warn
@@ -93,20 +92,20 @@ def _message(name: str, what: str) -> str:
     )
 
 
-def repeated(environments: Any, lost: dict[int, EpisodeLost]) -> list[SeedWarning]:
+def repeated(environments: Any) -> list[SeedWarning]:
     """Reset the first batch of the `Environments` again with its seed; return a warning if its observation changes.
 
     The batch is the same as without the second reset if the environment is reproducible: no other random numbers are
     drawn.
     """
-    if 0 in lost:
+    if 0 in environments.lost:
         return []
     before = environments.obs[: environments.together].copy()
     try:
-        environments.begin_batch(0, lost)
+        environments.begin_batch(0)
     except RuntimeError:  # raised by environments that refuse an early reset, as Monitor of Stable-Baselines3 may
         return []
-    if 0 in lost or np.array_equal(before, environments.obs[: environments.together], equal_nan=True):
+    if 0 in environments.lost or np.array_equal(before, environments.obs[: environments.together], equal_nan=True):
         return []
     what = f"two resets with seed {environments.seeds[0]} give different observations"
     return [SeedWarning(_message(environments.batches[0].name, what))]
