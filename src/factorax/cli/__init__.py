@@ -123,7 +123,7 @@ def _exit_code(error: Exception) -> int | None:
         return 2
     # Imported only now, since a command that ends well does not need them.
     from ..problems.failures import EpisodeLost
-    from ..rollouts.supervising import WorkerDied
+    from ..rollouts.backend import WorkerDied
 
     return 1 if isinstance(error, (OSError, FloatingPointError, MemoryError, EpisodeLost, WorkerDied)) else None
 

@@ -207,7 +207,7 @@ def collect(
     parameters = np.broadcast_to(np.asarray(neutral), (*obs.shape[:-1], *neutral.shape))
     if policy is not None:
         inputs = policy.learner.normalised(policy.state.obs, jnp.asarray(obs, jnp.float32))
-        parameters, spread = policy.state.agent.policy(inputs, policy.learner.see(inputs))
+        parameters, spread = policy.state.agent.policy(inputs, policy.learner.rule.local(inputs))
         parameters = np.asarray(parameters)
     actions = np.asarray(transitions.action, float)[: len(psi)]
     # For choices: uniform between F below and F at the action, with random numbers of its own stream.

@@ -51,7 +51,7 @@ class ProblemEnv(FactoredEnv):
         super().__init__(problem)
         self.metadata = {"render_modes": []}
         self.observation_space, self.action_space = problem.observation_space, problem.action_space
-        self._describe(problem.network, np.asarray(problem.weights, np.float64), problem.local)
+        self.describe(problem.network, np.asarray(problem.weights, np.float64), problem.local)
         # Compiled once for all episodes: a step without compilation takes hundreds of operations.
         self._jit_reset, self._jit_step = jax.jit(problem.reset), jax.jit(problem.step)
         self._state: Any = None
@@ -133,7 +133,7 @@ class FactorViews:
             rows = np.asarray(self._local(obs))
             if rows.shape[-2] != self.n:  # one row per component; the factors have those of theirs, padded with zeros
                 padded = np.concatenate([rows, np.zeros_like(rows[..., :1, :])], axis=-2)
-                rows = padded[..., self.spec.seen_by_factor, :].reshape(*rows.shape[:-2], self.n, -1)
+                rows = padded[..., self.spec.components_of_factor, :].reshape(*rows.shape[:-2], self.n, -1)
         identity = np.broadcast_to(self._identity, (*rows.shape[:-1], self._identity.shape[1]))
         return np.concatenate([rows, identity], axis=-1, dtype=np.float32)
 

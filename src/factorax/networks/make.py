@@ -132,10 +132,9 @@ def policy_features(spec: Spec, policy: Policy) -> jax.ShapeDtypeStruct:
 def worker_policy(spec: Spec, c: Any, policy: Policy) -> NumpyPolicy | JaxPolicy:
     """Return the policy that rollout workers evaluate, with the arrays of `policy_arrays`.
 
-    `policy` defines the structure; its arrays are not used. Where the problem defines local observations, workers read
-    `local` from their environments.
+    `policy` defines the structure; its arrays are not used.
     """
-    local = spec.local if uses_local(spec, c) and not spec.problem_defines_local else None
+    local = spec.local if uses_local(spec, c) else None
     if not _runs_in_numpy(policy):
         template = jax.tree.map(lambda x: np.zeros(np.shape(x), x.dtype), policy)
         return JaxPolicy(spec.components, spec.factors, local, spec.observations, template)

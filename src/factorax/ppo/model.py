@@ -18,7 +18,7 @@ import numpy as np
 
 from .._checks import Count, Range, Seed, Whole, checked, real_array
 from .._text import counted, shown
-from ..networks import Agent
+from ..networks import Agent, policy_kind
 from ..problems.registry import find_problem
 from ..problems.vectors import OneOfMany
 from ..rollouts import episodes as episodes_
@@ -243,7 +243,8 @@ class FactoredPPO:
         callbacks = CallbackList([as_callback(callback), *[ProgressBarCallback()] * progress_bar])
         warned, collector = False, self.compiled.collector
         if self.num_timesteps == 0 < steps and self.state.missing_edges is not None:
-            warn_if_actors_respond(self.spec, self.config.policy)
+            kind = policy_kind(self.spec, self.config).name
+            warn_if_actors_respond(self.spec, kind, self.config.rollouts)
         if collector.episodes is None:
             collector.episodes = self._episodes  # from a checkpoint, or from before `close`
         self.state = self.state._replace(hyper=self.state.hyper._replace(total_timesteps=jnp.float32(last)))

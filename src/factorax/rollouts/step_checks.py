@@ -1,4 +1,4 @@
-"""Checks of the return values of environments; of single ones only if a step cannot be used as it is."""
+"""Checks of what environments return; for single ones they run only if a step cannot be used as it is."""
 
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -110,13 +110,12 @@ def _are_flags(entries: np.ndarray | None, shape: tuple[int | None, ...]) -> Typ
     return fits and (entries.dtype.char == "?" or bool(((entries == 0) | (entries == 1)).all()))
 
 
-def first_observation(returned: Any, space: ObservationSpace) -> np.ndarray:
+def first_observation(observed: Any, space: ObservationSpace) -> np.ndarray:
     """Return the observation of a `reset` as a row ``(d,)`` in float32."""
-    check_reset(returned)
-    observed = observation(returned[0], space).astype(np.float32)
-    if not np.isfinite(observed).all():
-        raise Misfit(f"observation: got {shown_value(returned[0])} from reset, want finite numbers")
-    return observed
+    row = observation(observed, space).astype(np.float32)
+    if not np.isfinite(row).all():
+        raise Misfit(f"observation: got {shown_value(observed)} from reset, want finite numbers")
+    return row
 
 
 def checked_reset(env: Any, **arguments: Any) -> tuple[Any, Any]:
@@ -124,13 +123,12 @@ def checked_reset(env: Any, **arguments: Any) -> tuple[Any, Any]:
     versions of Gym."""
     try:
         returned = env.reset(**arguments)
-        check_reset(returned)
-    except Misfit as error:
-        raise Misfit(f"{name_of(env)}: {error}") from None
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise
         raise Misfit(f"{name_of(env)}: reset: {error}; want reset(self, *, seed=None, options=None)") from error
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise Misfit(f"{name_of(env)}: reset: got {shown_value(returned)}, want (observation, info), as in Gymnasium")
     return returned
 
 
@@ -142,12 +140,6 @@ def checked_step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
     except Misfit as error:
         raise Misfit(f"{name_of(env)}: {error}") from None
     return returned
-
-
-def check_reset(returned: Any) -> None:
-    """Raise `Misfit` unless a reset returned a pair."""
-    if not isinstance(returned, tuple) or len(returned) != 2:
-        raise Misfit(f"reset: got {shown_value(returned)}, want (observation, info), as in Gymnasium")
 
 
 def check_step(returned: Any) -> None:

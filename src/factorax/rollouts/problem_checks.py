@@ -13,13 +13,13 @@ from .._checks import Count, Seed, check_each
 from .._text import counted, shown
 from ..problems.failures import EpisodeLost
 from ..problems.problem import Step
-from ..problems.vectors import create
 from ..spaces import sample_valid
 from ..spec import Spec
 from .data_checks import MIN_STARTS, DataCheck, same_start, warn_of_same_start
-from .returned import Misfit, check_step, checked_reset, first_observation, flag, mask, observation, real_numbers
+from .environments import Environments, Single
 from .seeding import observed, warn_if_seed_ignored
-from .vector import Vector
+from .step_checks import Misfit, observation
+from .transitions import OPTIONAL
 
 MIN_CHECKED = 100
 """Smallest number of steps of `check_problem` that its data are judged by."""
@@ -56,11 +56,10 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
         (_check_jax if spec.is_jax else _check_host)(spec, steps, seed, faults)
     except Misfit as error:
         faults.add(str(error))
-    _check_local(spec, faults)
+    if spec.is_jax:
+        _check_local(spec, faults)
     if faults:
         raise ProblemError("\n".join(f"{i}. {text}" for i, text in enumerate(faults.values(), 1)))
-    if not spec.is_jax:
-        _check_seeds(spec, seed)
 
 
 class Faults(dict[str, str]):
@@ -69,28 +68,6 @@ class Faults(dict[str, str]):
     def add(self, text: str, kind: str = "") -> None:
         """Add a fault, unless there is one of the same kind, by default with the same text."""
         self.setdefault(kind or text, text)
-
-
-def _check_seeds(spec: Spec, seed: int) -> None:
-    """Warn if an environment is not reproducible, or begins all episodes with large seeds in the same way."""
-    make: Any = spec.problem
-    env, rng = create(make), np.random.default_rng(seed)
-
-    def start(seed: int) -> np.ndarray:
-        return first_observation(checked_reset(env, seed=seed), spec.observations)
-
-    try:
-        warn_if_seed_ignored(env, observed(env, 0), observed(env, 0))
-        if spec.num_envs is None:
-            small, large = np.stack([start(seed + i) for i in range(3)]), [start(int(rng.integers(2**31)))]
-            while same_start(small, large) and len(large) < MIN_STARTS:
-                large.append(start(int(rng.integers(2**31))))
-            if len(large) == MIN_STARTS and same_start(small, large):
-                warn_of_same_start(MIN_STARTS)
-    except EpisodeLost:
-        pass
-    finally:
-        env.close()
 
 
 def _check_local(spec: Spec, faults: Faults) -> None:
@@ -104,21 +81,13 @@ def _check_local(spec: Spec, faults: Faults) -> None:
         faults.add(text if text.startswith("local: ") else f"local: raised {type(error).__name__}: {text}")
 
 
-def _check_numbers(spec: Spec, obs: Any, psi: Any, step: int, faults: Faults) -> None:
-    """Add the faults of an observation and a vector of targets."""
-    m, psi = spec.n_targets, np.asarray(psi)
-    try:
-        obs = observation(obs, spec.observations)
-    except Misfit as error:
-        faults.add(str(error))
-        return
-    if psi.shape != (m,):
-        faults.add(f"targets: got shape {psi.shape}, want ({m},), one per column of the influence network")
-    for name, values in (("observation", obs), ("targets", psi)):
-        bad = np.flatnonzero(~np.isfinite(np.asarray(values, float).ravel()))
-        if len(bad):
-            text = f"{name}: entry {bad[0]} is not finite in step {step}; clip it, or end the episode earlier"
-            faults.add(text, f"{name}: not finite")
+def _check_finite(name: str, rows: np.ndarray, step: int, faults: Faults) -> None:
+    """Add a fault for a number that is not finite in rows ``(n, ...)`` of n environments."""
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        where = f" of environment {bad[0, 0]}" if len(rows) > 1 else ""
+        text = f"{name}: entry {bad[0, 1]}{where} is not finite in step {step}; clip it, or end the episode earlier"
+        faults.add(text, f"{name}: not finite")
 
 
 def _check_jax(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
@@ -158,7 +127,8 @@ def _check_jax(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
     state, _ = reset(key)
     for t in range(steps):
         key, for_reset, new = step(key, state)
-        _check_numbers(spec, new.obs, new.psi, t, faults)
+        _check_finite("observation", observation(new.obs, spec.observations)[None], t, faults)
+        _check_finite("targets", np.asarray(new.psi)[None], t, faults)
         data.steps(*(np.asarray(x)[None] for x in (new.psi, new.terminated, new.truncated)))
         state = new.state
         if new.terminated | new.truncated:
@@ -199,121 +169,103 @@ def _check_same(name: str, before: Any, after: Any, faults: Faults, describe: Ca
         faults.add(f"step: the {name} has the structure {now}, after a reset {was}; want the same")
 
 
-def _check_kinds(returned: Any, sizes: dict[str, int], *, compound: bool) -> None:
-    """Raise `Misfit` for values that a step cannot return, before their shapes and values are checked.
-
-    `compound`: whether observations have several parts, which `_check_numbers` checks one by one.
-    """
-    check_step(returned)
-    obs, reward, terminated, truncated, info = returned
-    if not compound:
-        real_numbers("observation", obs)
-    real_numbers("reward", reward)
-    if info.get("vector_reward") is not None:
-        real_numbers("targets: info['vector_reward']", info["vector_reward"])
-    for name, value in (("terminated", terminated), ("truncated", truncated)):
-        if value is not None:
-            flag(name, value)
-    for name, size in sizes.items():
-        value = info.get(name)
-        if value is not None and np.shape(value) == (size,):
-            mask(name, value, size)
-
-
 def _check_host(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
+    """Step one environment or vector as training does, and look at what it returns."""
     make: Any = spec.problem
-    env = create(make)
-    env.action_space.seed(seed)
+    _check_local(spec, faults)
     try:
-        if spec.num_envs is None:
-            _step_one(env, spec, steps, seed, faults)
-        else:
-            _step_vector(Vector(env, spec.components, spec.n_targets, spec.n_factors), spec, steps, seed, faults)
+        environments = Environments(make, spec.num_envs or 1, spec.components, spec.n_targets, n_factors=spec.n_factors)
+    except ValueError as error:
+        raise Misfit(str(error)) from None
+    try:
+        batch = environments.batches[0]
+        batch.env = recorder = _Recorder(batch.env)
+        _check_steps(spec, batch, recorder, steps, seed, faults)
+        if not faults:
+            _check_seeds(spec, batch, recorder.env, seed)
+    except EpisodeLost:
+        pass
     finally:
-        env.close()
+        environments.close()
 
 
-def _step_one(env: Any, spec: Spec, steps: int, seed: int, faults: Faults) -> None:
-    n, m, rng = spec.n_factors, spec.n_targets, np.random.default_rng(seed)
-    data = DataCheck(spec, max(steps, MIN_CHECKED))
-    obs, info = _started(env, spec, seed)
-    for t in range(steps):
-        returned = env.step(sample_valid(env.action_space, obs, info))
-        try:
-            sizes = {"factor_mask": n, "target_terminated": m}
-            _check_kinds(returned, sizes, compound=spec.observations.is_compound)
-        except Misfit as error:
-            raise Misfit(f"{error}, in step {t}") from None
-        obs, reward, terminated, truncated, info = returned
-        psi = info.get("vector_reward")
-        if psi is None:
-            if m > 1:
-                raise Misfit(
-                    f"info: has no 'vector_reward', but the network has {counted(m, 'target')}; want the vector of "
-                    "targets there: fx.wrap(make, network, reward=…) puts it there"
-                )
-            psi = np.atleast_1d(reward)
-        _check_numbers(spec, obs, psi, t, faults)
-        psi = np.asarray(psi, float)
-        if psi.shape == (m,) and np.isfinite(psi).all():
-            data.steps(psi[None], np.atleast_1d(terminated).astype(bool), np.atleast_1d(truncated).astype(bool))
-            _check_sum(spec.weights @ psi, np.sum(reward), psi, f"in step {t}", faults)
-        for name, value in (("terminated", terminated), ("truncated", truncated)):
-            if not isinstance(value, bool | np.bool_):
-                faults.add(f"{name}: got {type(value).__name__}, want a boolean")
-        for name, size in (("factor_mask", n), ("target_terminated", m)):
-            if name in info and np.shape(info[name]) != (size,):
-                faults.add(f"info[{name!r}]: got shape {np.shape(info[name])}, want ({size},)")
-        if terminated or truncated:
-            obs, info = _started(env, spec, int(rng.integers(2**31)))
+class _Recorder:
+    """An environment that keeps what its last step returned."""
+
+    def __init__(self, env: Any):
+        self.env, self.result = env, ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+    def step(self, action: Any) -> Any:
+        self.result = self.env.step(action)
+        return self.result
 
 
-def _started(env: Any, spec: Spec, seed: int) -> tuple[Any, Any]:
+def _check_steps(spec: Spec, batch: Single, recorder: _Recorder, steps: int, seed: int, faults: Faults) -> None:
+    n, rng, data = batch.n, np.random.default_rng(seed), DataCheck(spec, max(steps, MIN_CHECKED))
+    batch.one.action_space.seed(seed)
+    seeds, when, alone = [seed + i for i in range(n)], f"the reset with seed {seed}", spec.num_envs is None
     try:
-        returned = checked_reset(env, seed=seed)
-        first_observation(returned, spec.observations)
-    except Misfit as error:
-        raise Misfit(f"{error}, in the reset with seed {seed}") from None
-    return returned
-
-
-def _check_sum(total: Any, reward: Any, psi: np.ndarray, where: str, faults: Faults) -> None:
-    """Add a fault if the targets do not add up to the scalar reward."""
-    if not np.isclose(total, reward, rtol=1e-3, atol=1e-3 * max(1.0, np.abs(psi).max())):
-        text = (
-            f"reward: got {reward:.6g} {where}, want weights @ vector_reward = {total:.6g}; the targets must add up to "
-            "the scalar reward, with the weights of the problem"
-        )
-        faults.add(text, "reward: sum")
-
-
-def _step_vector(vector: Vector, spec: Spec, steps: int, seed: int, faults: Faults) -> None:
-    env, seeds = vector.env, [seed + i for i in range(vector.n)]
-    data = DataCheck(spec, max(steps, MIN_CHECKED))
-    when = f"the reset with seed {seed}"
-    try:
-        vector.begin(seeds)
+        obs = batch.reset(seeds)
+        info = batch.info if alone else {}
         for t in range(steps):
             when = f"step {t}"
-            returned = env.step(env.action_space.sample())
-            got = vector.read(returned)
-            real = np.ones(vector.n, bool) if got.resets is None else ~got.resets
-            for name, values in (("observation", got.next_obs), ("targets", got.psi)):
-                bad = np.argwhere(~np.isfinite(np.asarray(values, float)) & real[:, None])
-                if len(bad):
-                    text = (
-                        f"{name}: entry {bad[0, 1]} of environment {bad[0, 0]} is not finite in step {t}; clip it, or "
-                        "end the episode earlier"
-                    )
-                    faults.add(text, f"{name}: not finite")
-            if np.shape(returned[1]) == (vector.n,) and np.isfinite(got.psi).all():
-                for i in np.flatnonzero(real):
-                    where = f"for environment {i} in step {t}"
-                    _check_sum(spec.weights @ got.psi[i], float(returned[1][i]), got.psi[i], where, faults)
-            data.steps(got.psi[real], got.terminated[real], got.truncated[real])
-            over = got.terminated | got.truncated
-            if over.any() and got.first is None and not vector.skips:
-                when = f"a reset after step {t}"
-                vector.reset(over, seeds)
+            elements = [
+                sample_valid(batch.one.action_space, spec.observations.structured(row[None], np), info) for row in obs
+            ]
+            obs, psi = np.zeros((n, spec.n_inputs), np.float32), np.zeros((n, spec.n_targets))
+            flags, returned = batch.step(0, elements, obs, psi)
+            for name in OPTIONAL:
+                if returned.get(name) is not None:
+                    batch.mask(name, returned)  # raises if it does not fit
+            info = returned if alone else {}
+            real = np.ones(n, bool) if batch.resets is None else ~batch.resets
+            _check_finite("observation", obs, t, faults)
+            _check_finite("targets", psi, t, faults)
+            ends = np.zeros((2, n), bool) if flags is None else np.reshape(flags, (2, n))
+            if np.isfinite(psi).all():
+                _check_sums(spec, np.asarray(recorder.result[1]), psi, real, t, faults)
+                data.steps(psi[real], ends[0, real], ends[1, real])
+            for name, value in zip(("terminated", "truncated"), recorder.result[2:4], strict=True):
+                if np.asarray(value).dtype != bool:
+                    faults.add(f"{name}: got {type(value).__name__}, want a boolean")
+            over = ends.any(axis=0)
+            if over.any() and batch.first is None and not batch.skips:
+                if batch.seeded:
+                    seeds = [int(rng.integers(2**31)) if ended else s for s, ended in zip(seeds, over, strict=True)]
+                when = f"the reset after step {t}"
+                obs = np.where(over[:, None], batch.reset(seeds, over), obs)
+                info = batch.info if alone else {}
+            elif batch.first is not None:
+                obs = batch.first
     except Misfit as error:
         raise Misfit(f"{error}, in {when}") from None
+
+
+def _check_sums(spec: Spec, rewards: np.ndarray, psi: np.ndarray, real: np.ndarray, t: int, faults: Faults) -> None:
+    """Add a fault if targets do not add up to the scalar rewards of n environments, if there are such rewards."""
+    if rewards.size != len(psi):  # they are the targets
+        return
+    for i in np.flatnonzero(real):
+        total, reward = spec.weights @ psi[i], rewards.ravel()[i]
+        if not np.isclose(total, reward, rtol=1e-3, atol=1e-3 * max(1.0, np.abs(psi[i]).max())):
+            of = f" for environment {i}" if len(psi) > 1 else ""
+            text = (
+                f"reward: got {reward:.6g}{of} in step {t}, want weights @ vector_reward = {total:.6g}; the targets "
+                "must add up to the scalar reward, with the weights of the problem"
+            )
+            faults.add(text, "reward: sum")
+
+
+def _check_seeds(spec: Spec, batch: Single, env: Any, seed: int) -> None:
+    """Warn if an environment is not reproducible, or begins all episodes with large seeds in the same way."""
+    rng = np.random.default_rng(seed)
+    warn_if_seed_ignored(batch.name, observed(env, 0), observed(env, 0))
+    if spec.num_envs is None:
+        small, large = np.concatenate([batch.reset([seed + i]) for i in range(3)]), []
+        while not large or (same_start(small, large) and len(large) < MIN_STARTS):
+            large.append(batch.reset([int(rng.integers(2**31))])[0])
+        if len(large) == MIN_STARTS and same_start(small, large):
+            warn_of_same_start(MIN_STARTS)

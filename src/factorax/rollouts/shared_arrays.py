@@ -37,7 +37,7 @@ def layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
     }
 
 
-class Memory:
+class SharedArrays:
     """The arrays of an iteration in shared memory; each worker writes its own columns.
 
     - `handle`: the handle of memory that another process has created.
@@ -57,26 +57,25 @@ class Memory:
             if 0 not in shape
         }
 
-    def write(self, fragment: Fragment, first: int, end: int) -> tuple[tuple[str, ...], tuple[str | Warning, ...]]:
-        """Write a fragment into its columns; return its fields and its messages."""
+    def write(self, fragment: Fragment, first: int, end: int) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Write a fragment into its columns; return the names of its transitions' fields, and what is no array."""
         for name, array in zip(Transition._fields, fragment.transitions, strict=True):
             if array is not None:
                 self.arrays[name][:, first:end] = array
         for name, array in zip(RunningEpisodes._fields, fragment.running, strict=True):
             if array is not None:
                 self.arrays[f"running.{name}"][first:end] = array
-        return tuple(
-            name for name in Transition._fields if getattr(fragment.transitions, name) is not None
-        ), fragment.messages
+        has = tuple(name for name in Transition._fields if getattr(fragment.transitions, name) is not None)
+        return has, fragment[2:]
 
-    def read(self, first: int, end: int, has: tuple[str, ...], messages: tuple[str | Warning, ...]) -> Fragment:
+    def read(self, first: int, end: int, has: tuple[str, ...], rest: tuple[Any, ...]) -> Fragment:
         """Return the fragment in these columns without copying: it is valid until the next one is played."""
         fields: dict[str, Any] = {
             name: self.arrays[name][:, first:end] if name in has else None for name in Transition._fields
         }
         places = {name: self.arrays.get(f"running.{name}") for name in RunningEpisodes._fields}
         running = RunningEpisodes(**{name: a[first:end] for name, a in places.items() if a is not None})
-        return Fragment(Transition(**fields), running, messages)
+        return Fragment(Transition(**fields), running, *rest)
 
     def close(self) -> None:
         """Release the memory; it is freed with the last array that refers to it."""

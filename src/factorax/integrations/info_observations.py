@@ -12,7 +12,7 @@ import numpy as np
 
 from .._text import counted
 from ..observations import ObservationSpace, is_image_like
-from ..rollouts.returned import checked_reset
+from ..rollouts.step_checks import checked_reset
 from .canonical import Places, flat_observations, own_observations
 from .rewards import value_at
 
@@ -20,7 +20,7 @@ OWN = "observation"
 """Entry of the environment's own observation, if it is an image or a Tuple."""
 
 
-def observed(
+def with_info(
     env: gym.Env, paths: Sequence[str], before: Places = (), entries: Sequence[gym.spaces.Box] | None = None
 ) -> "Observed":
     """Return how to add the numbers at dotted paths into `info` to observations.
