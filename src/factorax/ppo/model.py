@@ -32,7 +32,7 @@ from .config import Config, is_network
 from .hints import warn_if_clipped, warn_if_short
 from .learner import Learner
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
-from .metrics import Metrics, checked_metrics, remember
+from .metrics import Metrics, checked_metrics, copied, remember
 from .missing_edges import warn_if_missing
 from .model_files import (
     check_given,
@@ -274,13 +274,13 @@ class FactoredPPO:
                     max(int(SECONDS / self._seconds), 1), self.compiled.max_updates, -(-(last - before) // rollout)
                 )
             state, stacked = self.compiled.updates(self.state, count)
-            rows = [{name: values[i] for name, values in stacked.items()} for i in range(count)]
+            rows = [copied({name: values[i] for name, values in stacked.items()}) for i in range(count)]
         else:
             collector, behaviour = self.compiled.collector, self.learner.behaviour(self.state)
             environments, key, transitions = collector.collect(behaviour, self.state.environments, self.state.key)
             state = self.state._replace(environments=environments, key=key)
             state, metrics = self.compiled.learn_from(state, transitions)
-            rows = [jax.device_get(metrics) | collector.metrics()]
+            rows = [copied(metrics) | collector.metrics()]
         rows = [checked_metrics(row, self.config, before + i * rollout) for i, row in enumerate(rows)]
         self._seconds = (time.perf_counter() - started) / count
         return state, rows
