@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Range, Seed, Whole, checked, real_array, shown
+from .._checks import Count, Range, Seed, Whole, check_type, checked, real_array, shown
 from ..networks import Agent
 from ..problems.registry import find_problem
 from ..problems.vectors import OneOfMany
@@ -140,6 +140,7 @@ class FactoredPPO:
 
         - `index`: which of several stacked states, as `jax.vmap` returns them.
         """
+        check_type("state", state, TrainState, "a TrainState, as model.learner.init and update return it")
         if index is not None:
             state = jax.tree.map(lambda x: x[index], state)
         if shapes_of(state) != shapes_of(self.state):
