@@ -1,4 +1,4 @@
-"""`Compiled`: a program per model, which runs the code as it is now, compiles once, fits the memory, and is released."""
+"""`Compiled`: a program per model, which runs the code as it is now, compiles once, fits memory, and is released."""
 
 import dataclasses
 import gc
