@@ -25,10 +25,10 @@ _DEFAULTS: dict[str, Any] = {
 passed by position, in this order."""
 _UNAVAILABLE = {
     "use_sde": False, "sde_sample_freq": -1, "rollout_buffer_class": None, "rollout_buffer_kwargs": None,
-    "stats_window_size": 100, "_init_setup_model": True, "preset": None, "method": None,
+    "stats_window_size": 100, "_init_setup_model": True, "preset": None,
 }  # fmt: skip
 """Arguments without a counterpart here, or there, with the only value that they may have."""
-_PLAIN: dict[str, Any] = {"estimator": "vanilla"}
+_PLAIN: dict[str, Any] = {"method": "ppo"}
 """Settings of standard PPO, for problems without a network."""
 
 
@@ -45,7 +45,7 @@ def _hidden(net_arch: Any) -> Any:
 _POLICY_KWARGS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "net_arch": lambda value: {"hidden": _hidden(value)},
     "activation_fn": lambda value: {"activation": getattr(value, "__name__", str(value)).lower()},  # torch.nn.ReLU
-    "log_std_init": lambda value: {"initial_log_std": value},
+    "log_std_init": lambda value: {"distribution": f"scale,initial_log_std={value}"},
 }
 """The settings that correspond to an entry of `policy_kwargs`."""
 

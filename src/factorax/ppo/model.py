@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Range, Seed, Whole, checked, real_array
+from .._checks import Count, Range, Seed, Whole, check_type, checked, real_array
 from .._text import counted, shown
 from ..networks import Agent, policy_kind
 from ..problems.registry import find_problem
@@ -32,7 +32,7 @@ from .config import Config, is_network
 from .hints import warn_if_clipped, warn_if_short
 from .learner import Learner
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
-from .metrics import Metrics, checked_metrics, remember
+from .metrics import Metrics, checked_metrics, copied, remember
 from .missing_edges import warn_if_missing
 from .model_files import (
     check_given,
@@ -140,6 +140,7 @@ class FactoredPPO:
 
         - `index`: which of several stacked states, as `jax.vmap` returns them.
         """
+        check_type("state", state, TrainState, "a TrainState, as model.learner.init and update return it")
         if index is not None:
             state = jax.tree.map(lambda x: x[index], state)
         if shapes_of(state) != shapes_of(self.state):
@@ -252,7 +253,8 @@ class FactoredPPO:
         with self._logging(tb_log_name, new=reset_num_timesteps), callbacks.training(self):
             goes_on = True
             while goes_on and self.num_timesteps < last:
-                state, rows = self._updates(last, one_by_one=callbacks.every_update)
+                left = -(-(last - self.num_timesteps) // self.config.rollout_steps)
+                state, rows = self.updates(1 if callbacks.every_update else left)
                 times = {"time/time_elapsed": time.perf_counter() - began, "time/fps": self._steps_per_second}
                 before = self.num_timesteps // self.config.rollout_steps
                 for i, row in enumerate(rows):
@@ -265,23 +267,22 @@ class FactoredPPO:
                 warned = warned or warn_if_missing(self.spec, state.missing_edges, before, before + len(rows))
         return self
 
-    def _updates(self, last: int, *, one_by_one: bool) -> tuple[TrainState, list[Metrics]]:
-        """Make one update, or of a JAX problem as many as take about half a second; return the state and metrics."""
+    def updates(self, most: int) -> tuple[TrainState, list[Metrics]]:
+        """Return the state after one update, or of a JAX problem after up to `most`, as many as take about half a
+        second; and the metrics of each. This object does not change."""
         before, rollout = self.num_timesteps, self.config.rollout_steps
         started, count = time.perf_counter(), 1
         if self.compiled.collector.traced:
-            if not one_by_one:
-                count = min(
-                    max(int(SECONDS / self._seconds), 1), self.compiled.max_updates, -(-(last - before) // rollout)
-                )
+            count = min(most, max(int(SECONDS / self._seconds), 1), self.compiled.max_updates)
             state, stacked = self.compiled.updates(self.state, count)
-            rows = [{name: values[i] for name, values in stacked.items()} for i in range(count)]
+            stacked = jax.device_get(stacked)
+            rows = [copied({name: values[i] for name, values in stacked.items()}) for i in range(count)]
         else:
             collector, behaviour = self.compiled.collector, self.learner.behaviour(self.state)
             environments, key, transitions = collector.collect(behaviour, self.state.environments, self.state.key)
             state = self.state._replace(environments=environments, key=key)
             state, metrics = self.compiled.learn_from(state, transitions)
-            rows = [jax.device_get(metrics) | collector.metrics()]
+            rows = [copied(metrics) | collector.metrics()]
         rows = [checked_metrics(row, self.config, before + i * rollout) for i, row in enumerate(rows)]
         self._seconds = (time.perf_counter() - started) / count
         return state, rows

@@ -44,7 +44,7 @@ MAX_VALUES = 30_000_000
 
 def settings_as_json(config: Config) -> dict[str, Any]:
     """Return settings as they are stored in ``config.json``: choices with settings of their own are texts."""
-    return json.loads(json.dumps(vars(config), default=str))
+    return json.loads(json.dumps(config.to_json()))
 
 
 def read_config(run: Path) -> dict[str, Any]:

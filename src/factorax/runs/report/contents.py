@@ -398,7 +398,7 @@ def _command(group: RunGroup, index: int, *, longer: bool = False) -> str:
         settings,
         seed=run.seed,
         network=run.config["network"],
-        estimator=settings["estimator"],
+        method=settings["method"],
         out=str(run.path) if longer else f"{run.path}-again",
         extra=extra,
     )

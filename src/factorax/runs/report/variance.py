@@ -43,16 +43,17 @@ def measured_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[s
 
     Empty if training logged the decomposition, or if K drops no target.
     """
-    is_factored = run.config["config"]["estimator"] == "factored"
+    is_factored = not str(run.config["config"]["method"]).startswith(("ppo", "mappo"))
     if not _drops(spec) or not is_factored or not run.checkpoints or (run.curves is not None and run.curves.last):
         return {}
     try:
         with warnings.catch_warnings(action="ignore"):
             # A report starts no cluster.
-            inline: dict[str, Any] = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}
+            is_ray = str(run.config["config"]["rollouts"]).startswith("ray")
+            inline: dict[str, Any] = {"rollouts": "inline"} if is_ray else {}
             model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
             try:
-                _, metrics = model.program.update(model.state)
+                _, (metrics,) = model.updates(1)
             finally:
                 model.close()
     except Exception as error:  # such as a network without decomposition, or a failing environment

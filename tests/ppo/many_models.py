@@ -1,4 +1,4 @@
-"""``python many_models.py same|different|host``: train many models in one process.
+"""``python many_models.py same|different|host N``: train N models in one process.
 
 A line for every model: memory maps, and resident memory in MiB.
 """
