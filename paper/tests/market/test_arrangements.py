@@ -17,10 +17,10 @@ MARKET = market(3)
 
 def critic(network, **settings):
     """The critic of a market, and a function from inventories to its values."""
-    config = Config(**{"policy": "shared", "critic": "factor", "identity": 0, "hidden": (4,)} | settings)
+    config = Config(**{"policy": "shared", "critic": "factor", "hidden": (4,)} | settings)
     learner = Learner.of(MARKET, MARKET.influence(network), config=config)
     critic = random_network(lambda: learner.init().agent.critic)
-    values = eqx.filter_jit(lambda rows: critic(rows, learner.see(rows)))
+    values = eqx.filter_jit(lambda rows: critic(rows, learner.rule.local(rows)))
     return critic.net, lambda inventory: np.asarray(values(np.float32([1.0, *inventory])))
 
 
@@ -35,7 +35,7 @@ def test_the_critic_of_a_group_sees_its_own_inventory_alone():
 
 @pytest.mark.parametrize(
     ("network", "settings"),
-    [("minimum", {"policy": "joint"}), ("singletons", {"estimator": "vanilla"}), ("minimum", {"critic": "target"})],
+    [("minimum", {"policy": "joint"}), ("singletons", {"method": "ppo"}), ("minimum", {"critic": "target"})],
 )
 def test_other_critics_see_everything(network, settings):
     net, _ = critic(network, **settings)

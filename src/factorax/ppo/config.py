@@ -63,12 +63,13 @@ def menus() -> dict[str, Menu]:
     """
     from ..distributions import DISTRIBUTIONS
     from ..networks import ARCHITECTURES, POLICIES
+    from ..plugins import choices, imported
     from ..rollouts import ROLLOUTS
     from .compiled import DEVICES
     from .credits import CRITICS
     from .methods import METHODS
 
-    return {
+    menus = {
         "method": METHODS,
         "policy": POLICIES,
         "critic": CRITICS,
@@ -77,6 +78,9 @@ def menus() -> dict[str, Menu]:
         "rollouts": ROLLOUTS,
         "device": DEVICES,
     }
+    for (setting, name), reference in choices().items():
+        menus[setting].register(name, imported(reference))
+    return menus
 
 
 def unknown_setting(name: str) -> str:

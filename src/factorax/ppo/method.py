@@ -149,9 +149,9 @@ class Method(Choice):
         return config.n_epochs
 
     def minibatches(
-        self, update: "Update", learned: Learned, samples: Samples, hyper: Hyper
+        self, update: "Update", learned: Learned, samples: Samples, hyper: Hyper, key: jax.Array
     ) -> tuple[Learned, Minibatches]:
-        """Return how samples become minibatches; a method may take a step on all samples first."""
+        """Return how samples become minibatches; a method may take a step on all samples first, or draw them once."""
         length = learned[0].sequence_length
         return learned, update.sequences(samples, length) if length else update.steps(samples)
 

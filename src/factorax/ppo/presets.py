@@ -19,7 +19,7 @@ from typing import Any, get_args, get_type_hints
 from .._checks import check_type, checked
 from .._text import did_you_mean, shown
 from ..plugins import families
-from .config import WHO_STEPS, Config
+from .config import WHO_STEPS, Config, menus
 
 NONE = "none"
 """The name of the empty preset: the defaults of `Config`."""
@@ -98,10 +98,8 @@ def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
     >>> settings_with("none", {"method": "ppo"})
     {'policy': 'joint', 'method': 'ppo'}
     """
-    from .methods import METHODS  # the command line reads this file without JAX
-
     tuned = {} if preset == NONE else read_preset(preset).settings
-    method = METHODS.read(overrides.get("method", tuned.get("method", "factored"))).settings
+    method = menus()["method"].read(overrides.get("method", tuned.get("method", "factored"))).settings
     return (method | tuned if "method" in tuned and "method" not in overrides else tuned | method) | overrides
 
 

@@ -135,7 +135,7 @@ class Update:
         if c.variance_report and self.network is self.spec.network:
             advantage = diagnostics.target_advantages(self, agent, rollout, hyper).reshape(rollout.psi.shape)
             metrics |= diagnostics.variance_report(self.spec, learned[0], samples, advantage, k)
-        learned, minibatches = method.minibatches(self, learned, samples, hyper)
+        learned, minibatches = method.minibatches(self, learned, samples, hyper, key)
         optimiser = method.optimiser(hyper)
 
         def loss(agent: Agent, part: Samples) -> tuple[jax.Array, jax.Array]:

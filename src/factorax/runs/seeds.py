@@ -25,8 +25,7 @@ from ..ppo.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.base_network import KArray, RolloutView, TrainingSizes
-from .training import EPISODES, Interrupts, Recorder, check_training, open_run, recorded_warnings
-
+from .training import Interrupts, Recorder, check_training, open_run, recorded_warnings
 
 
 def train_seeds(
