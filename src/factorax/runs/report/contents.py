@@ -159,7 +159,7 @@ def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) ->
 def _problem_key(group: RunGroup) -> tuple[Any, ...]:
     of = group.settings
     network, steps = str(of["network"]), of["total_timesteps"]
-    return group.problem, network, steps if "curriculum" in network else 0, of["bounded"], of["covariance"], of["std"]
+    return group.problem, network, steps if "curriculum" in network else 0, of["distribution"]
 
 
 def _networks(firsts: Sequence[tuple[RunGroup, Spec]], discoveries: Sequence[DiscoveryInput]) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...discovery.result import Discovery
-from ...distributions import DISTRIBUTIONS, GaussianChoice
 from ...plugins import family_of, imported
 from ...ppo import checkpoints
 from ...ppo.adaptive import AdaptiveNetwork
@@ -38,13 +37,7 @@ def spec_of(run: RunInput, trusted: str | None = None) -> Spec:
     check_trusted(name, trusted, f"{run.path}:")
     problem = find_problem(name)
     network = find_network(problem, network_of_run(run.path, run.config["network"]), steps=settings["total_timesteps"])
-    kind = DISTRIBUTIONS.kinds[settings["bounded"]]
-    std = "full" if settings["covariance"] == "full" else settings["std"]
-    options: dict[str, Any] = {"distribution": kind(std) if issubclass(kind, GaussianChoice) else kind()}
-    if network == "adaptive":
-        declared = Spec.of(problem, **options)
-        return declared.with_network(AdaptiveNetwork.from_complete(declared.network.static))
-    return Spec.of(problem, _named(network, problem), **options)
+    return Spec.of(problem, network, distribution=settings["distribution"])
 
 
 def _named(network: Any, problem: Any) -> Any:
