@@ -73,7 +73,7 @@ def write(folder):
     InfluenceNetwork(np.array([[0.5, 0.0], [1.0, 0.25]])).save(folder / "soft.npz")
     checkpoints.save(folder / "state.safetensors", STATE, {"timesteps": 7}, to_arrays(EPISODES))
     arrays = load_file(folder / "state.safetensors")
-    names = {"format": 5, "problem": "chain:3,delay=2", "network": "adaptive:own"}
+    names = {"format": 1, "problem": "chain:3,delay=2", "network": "adaptive:own"}
     write_signed(folder / "named.safetensors", arrays, names)
     zeros = np.zeros((2, 2))
     found = {"effect": zeros, "p_value": zeros, "samples": zeros.astype(int), "method": "score", "kind": "return"}

@@ -1,14 +1,14 @@
-"""Plug-ins: families of problems and commands, by name. Their code is imported when it is first used.
+"""Plug-ins: families of problems, commands and choices of settings, by name. Their code is imported when it is used.
 
 A distribution connects itself to the library by an entry point of the group ``factorax.plugins``, the name of a
-function without arguments that calls `register` and `register_command`:
+function without arguments that calls `register`, `register_command` and `register_choice`:
 
 ```toml
 [project.entry-points."factorax.plugins"]
 tanks = "tanks.plugin:register"
 ```
 
-Families and commands can also be registered by any code that runs before their names are used.
+All of them can also be registered by any code that runs before their names are used.
 """
 
 import re
@@ -74,10 +74,9 @@ class Command:
     about: str
 
 
-# Filled by plug-ins when a name is first looked up, since reading entry points takes time.
-_KERNELS: list[str] = []
 _FAMILIES: dict[str, Family] = {}
 _COMMANDS: dict[str, Command] = {}
+_CHOICES: dict[tuple[str, str], str] = {}
 
 
 def register(prefix: str, make: str, **options: Any) -> None:
@@ -122,20 +121,21 @@ def register_command(name: str, function: str, about: str) -> None:
     _COMMANDS[name] = command
 
 
-def register_kernels(module: str) -> None:
-    """Register a module with kernels for the layers of networks on an accelerator.
+def register_choice(setting: str, name: str, kind: str) -> None:
+    """Register something that a setting of `factorax.ppo.Config` may be, such as a `method`, by name.
 
-    It has ``can_fuse(rows, kernels, activation)``, and, where that holds, ``fused(x, kernels, biases, activation)``
-    with its gradient and ``forward(…)`` without. `factorax_traffic.kernels` is an example.
+    - `kind`: ``"package.module:Class"``, a subclass of `Choice`, imported when settings are first read.
     """
-    # One module at most: the last one that was registered.
-    _KERNELS[:] = [module]
+    _check_reference("kind", kind)
+    if _CHOICES.get((setting, name), kind) != kind:
+        raise ValueError(f"name: got {name!r}, which is already {_CHOICES[setting, name]}; want another name")
+    _CHOICES[setting, name] = kind
 
 
-def kernels() -> Any:
-    """Return the module that was registered by `register_kernels`, or None."""
+def choices() -> Mapping[tuple[str, str], str]:
+    """Return the references of the choices of plug-ins by setting and name."""
     _load()
-    return import_module(_KERNELS[0]) if _KERNELS else None
+    return _CHOICES
 
 
 def families() -> Mapping[str, Family]:

@@ -11,9 +11,10 @@ from rich.table import Table
 
 from .._checks import Range, Seed
 from .._text import printable
-from .arguments import Switch, check_output
+from .arguments import Switch, check_output, command
 
 
+@command
 def discover(
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")],
     /,

@@ -182,7 +182,7 @@ def collect(
         )
     # The last steps of each environment lack a whole return.
     n_steps = -(-samples // n_envs) + horizon - 1
-    spec = Spec.of(problem, bounded="clip")
+    spec = Spec.of(problem, distribution="clip")
     if spec.network_is_default:
         raise ValueError("problem: has no network, which defines the number of targets; want one, by fx.wrap")
     network = spec.network.static
@@ -207,7 +207,7 @@ def collect(
     parameters = np.broadcast_to(np.asarray(neutral), (*obs.shape[:-1], *neutral.shape))
     if policy is not None:
         inputs = policy.learner.normalised(policy.state.obs, jnp.asarray(obs, jnp.float32))
-        parameters, spread = policy.state.agent.policy(inputs, policy.learner.see(inputs))
+        parameters, spread = policy.state.agent.policy(inputs, policy.learner.rule.local(inputs))
         parameters = np.asarray(parameters)
     actions = np.asarray(transitions.action, float)[: len(psi)]
     # For choices: uniform between F below and F at the action, with random numbers of its own stream.

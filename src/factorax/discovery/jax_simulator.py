@@ -19,7 +19,7 @@ class JaxSimulator(Simulator):
     """A pure-JAX problem; the replays of a call are batched."""
 
     def __init__(self, problem: Problem, horizon: int, policy: ActingFunction | None):
-        super().__init__(Spec.of(problem, bounded="clip"), horizon, policy)
+        super().__init__(Spec.of(problem, distribution="clip"), horizon, policy)
         self.problem = problem
 
     def _start(self, seed: Any) -> tuple[Any, jax.Array, jax.Array]:

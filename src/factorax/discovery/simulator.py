@@ -1,6 +1,6 @@
 """Simulators that can be replayed from a seed, with the same random numbers and other actions.
 
-Actions are flat, ``(c,)``, in the units of the environment: those of an `ActionSpace` with ``bounded="clip"``. A
+Actions are flat, ``(c,)``, in the units of the environment: those of an `ActionSpace` with ``distribution="clip"``. A
 *policy* is a function of a JAX key and an observation ``(d,)`` that returns an action; a trained `FactoredPPO` works.
 """
 

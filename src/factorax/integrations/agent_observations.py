@@ -12,7 +12,7 @@ from ..distributions import Categorical
 from ..observations import ObservationSpace
 from ..spaces import ActionSpace
 from .canonical import flat_observations, own_observations
-from .observing import OWN
+from .info_observations import OWN
 
 MASK = "action_mask"
 

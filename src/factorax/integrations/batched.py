@@ -14,7 +14,7 @@ from .._checks import Count, checked, listed
 from .._text import counted, shown, some
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV
-from ..rollouts.returned import Misfit, flags, real_numbers, shown_value
+from ..rollouts.step_checks import Misfit, flags, real_numbers, shown_value
 from ..structure.labels import check_labels
 from ..structure.network import as_network
 from .canonical import copied

@@ -157,6 +157,6 @@ def refuse_critic_of_factors(network: BaseNetwork, config: Any) -> None:
     # A critic of credits bootstraps: credit now is reward plus the credit of the next step, for one and the same K.
     if config.critic_predicts_credit:
         raise ValueError(
-            f"critic: got {config.critic!r} with a {type(network).__name__}, whose credits do not add up from one step "
-            "to the next; want critic='target', or 'none'"
+            f"critic: got '{config.critic}' of method='{config.method}' with a {type(network).__name__}, whose "
+            "credits do not add up from one step to the next; want method='factored' with critic='target' or 'none'"
         )
