@@ -122,7 +122,7 @@ def test_settings_it_cannot_work_with_are_refused():
                 raise ValueError(f"gamma: got {config.gamma}, want 1 with this network")
 
     network = Undiscounted(NET, 0.1)
-    with pytest.raises(ValueError, match="gamma: got 0.99, want 1"):
+    with pytest.raises(ValueError, match=r"gamma: got 0\.99, want 1"):
         Learner.of(chain(3), network, Config(**SMALL))
     assert Learner.of(chain(3), network, Config(**SMALL, gamma=1.0)).spec.network is network
 
