@@ -105,7 +105,7 @@ def _run(words: Sequence[str]) -> None:
 
     function, description = command_of(chosen), None
     if chosen == "train" and not {"-h", "--help"}.isdisjoint(words):
-        description = import_module(".train", __name__).described(words[1:])
+        description = import_module(".train", __name__).help_text(words[1:])
     tyro.cli(function, prog=f"factorax {chosen}", description=description, args=words[1:])
 
 

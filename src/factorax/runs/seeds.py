@@ -26,7 +26,7 @@ from ..ppo.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.base_network import KArray, RolloutView, TrainingSizes
-from .training import EPISODES, Interrupts, Recorder, check_training, open_run, recorded_warnings
+from .training import EPISODES, Interrupts, Recorder, check_training, open_run, record_warnings
 
 EVALUATION_AFTER = 0.2
 """Share of the training after which the evaluation is traced and compiled, in the background: not while the first
@@ -74,7 +74,7 @@ def train_networks(
         raise ValueError("outs: got an empty dictionary, want a folder for each seed")
     check_different("outs", [str(out) for _, out, _ in runs])
     with ExitStack() as stack:
-        write_warnings = stack.enter_context(recorded_warnings())
+        write_warnings = stack.enter_context(record_warnings())
         networks = dict.fromkeys(network for network, _, _ in runs)
         firsts = {network: FactoredPPO(problem, network, **vars(config)) for network in networks}
         first = firsts[runs[0][0]]
@@ -104,7 +104,7 @@ def train_networks(
                 seeds.initial = initial
             del initial, states  # their memory is that of the device
             try:
-                with interrupts.allowed():
+                with interrupts.allow():
                     _learn(seeds, recorders, interrupts, progress_bar)
             finally:
                 seeds.set_states()

@@ -67,7 +67,7 @@ def read_inputs(paths: Iterable[Any]) -> list[Source]:
     arguments = [path_of("what", each, want) for each in listed("what", paths, want)]
     if not arguments:
         raise ValueError(f"what: got an empty list, want {want}")
-    expanded = [path for argument in arguments for path in _expanded(argument)]
+    expanded = [path for argument in arguments for path in _expand(argument)]
     if len(expanded) > MAX_SOURCES:
         raise ValueError(f"what: got {len(expanded):,} runs, want at most {MAX_SOURCES:,}")
     # A run may be named directly and through a folder that contains it, or through a link.
@@ -75,7 +75,7 @@ def read_inputs(paths: Iterable[Any]) -> list[Source]:
     return [_read(path) for path in unique]
 
 
-def _expanded(path: Path) -> list[Path]:
+def _expand(path: Path) -> list[Path]:
     """Return a run or a file itself; for any other folder, the runs inside it, up to two levels deep."""
     if path.is_file() or (path / "config.json").exists():
         return [path]

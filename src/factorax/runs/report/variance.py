@@ -17,7 +17,7 @@ MAX_SERIES = 60
 def credit_section(name: str, run: RunInput, spec: Spec, measured: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the section of one group, from one of its runs.
 
-    - `measured`: the result of `measured_terms`; empty if nothing was measured.
+    - `measured`: the result of `measure_terms`; empty if nothing was measured.
     """
     assert run.curves is not None
     curves, network = run.curves, spec.network.static
@@ -38,7 +38,7 @@ def credit_section(name: str, run: RunInput, spec: Spec, measured: dict[str, np.
     return section | {"drops": _drops(spec)}
 
 
-def measured_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
+def measure_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
     """Return the variance decomposition of one more rollout with the policy of a run, without changing its folder.
 
     Empty if training logged the decomposition, or if K drops no target.
