@@ -19,7 +19,7 @@ from ..statistics import Interval
 from . import networks
 from .curves import QUARTILES, TARGETS, RunCurves, group_curves, interpolate, numbers
 from .episodes import episodes_section
-from .inputs import DiscoveryInput, RunInput, Source, read_inputs
+from .inputs import DiscoveryInput, RunInput, Source, errors_as_notes, read_inputs
 from .variance import credit_section, measure_terms
 from .verdict import RunGroup, discovery_verdict, run_verdicts
 
@@ -151,8 +151,11 @@ def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) ->
     # Creating a problem may start a simulator.
     known: dict[tuple[Any, ...], Spec | None] = {}
     for group in groups:
+        run = group.runs[0]
         if _problem_key(group) not in known:
-            known[_problem_key(group)] = networks.quiet_spec(group.runs[0], trusted, notes)
+            known[_problem_key(group)] = None
+            with errors_as_notes(notes, f"{run.path.name}: its network and policy are not shown"):
+                known[_problem_key(group)] = networks.spec_of(run, trusted)
     return [known[_problem_key(group)] for group in groups]
 
 

@@ -1,6 +1,8 @@
 """Inputs of a report, which are not trusted: run folders and discovery files."""
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,19 @@ class DiscoveryInput:
 
 
 Source = RunInput | DiscoveryInput
+
+
+@contextmanager
+def errors_as_notes(notes: list[str], what: str) -> Iterator[None]:
+    """Add a note instead of raising, so that the rest of a report can be shown; warnings are those of training again.
+
+    Code of users and of plug-ins, which runs in this block, may raise anything.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except Exception as error:
+        notes.append(f"{what}: {error}")
 
 
 def read_inputs(paths: Iterable[Any]) -> list[Source]:

@@ -1,6 +1,5 @@
 """Influence networks of runs and discoveries: edges, evidence, changes during training, positions on a map."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -55,16 +54,6 @@ def _with_labels(network: Any, problem: Any) -> Any:
     if declared is None or declared.static.shape != network.shape:
         return network
     return network.relabel(declared.static.actions, declared.static.targets)
-
-
-def quiet_spec(run: RunInput, trusted: str | None, notes: list[str]) -> Spec | None:
-    """Return the result of `spec_of`, or None with a note; warnings were already shown during training."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            return spec_of(run, trusted)
-    except Exception as error:  # raised by the user's code; the rest of the report can still be shown
-        notes.append(f"{run.path.name}: its network and policy are not shown: {error}")
-        return None
 
 
 def run_network(name: str, run: RunInput, spec: Spec) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Effect of K: variance, bias and signal-to-noise ratio of each factor's gradient, and quality of the critic."""
 
 import warnings
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from ...ppo.model import FactoredPPO
 from ...spec import Spec
 from .curves import QUARTILES, SNR, numbers
-from .inputs import RunInput
+from .inputs import RunInput, errors_as_notes
 
 TERMS = ("vanilla", "factored", "delta", "quadratic", "linear", "covariance", "alpha", "bias")
 MAX_SERIES = 60
@@ -46,18 +47,14 @@ def measure_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[st
     is_factored = run.config["config"]["estimator"] == "factored"
     if not _drops(spec) or not is_factored or not run.checkpoints or (run.curves is not None and run.curves.last):
         return {}
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            # A report starts no cluster.
-            inline: dict[str, Any] = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}
-            model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
-            try:
-                _, metrics = model.program.update(model.state)
-            finally:
-                model.close()
-    except Exception as error:  # such as a network without decomposition, or a failing environment
-        notes.append(f"{run.path.name}: the variance decomposition could not be measured: {error}")
-        return {}
+    metrics: dict[str, Any] = {}
+    # A network may have no decomposition, and an environment may fail.
+    with errors_as_notes(notes, f"{run.path.name}: the variance decomposition could not be measured"):
+        # A report starts no cluster.
+        inline: dict[str, Any] = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}
+        model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
+        with closing(model):
+            _, metrics = model.program.update(model.state)
     return {key: np.atleast_1d(np.asarray(x, float)) for key, x in metrics.items() if key.startswith("variance/")}
 
 

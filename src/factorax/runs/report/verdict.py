@@ -1,7 +1,6 @@
 """The verdict: what was trained, the return it reached, the baselines, and the part of the gain that comes from K."""
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from ..compare import Group, comparable_scores, short_name
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
 from ..statistics import Interval, iqm, normal_mean, short_number
 from .curves import GroupCurves
-from .inputs import DiscoveryInput, RunInput
+from .inputs import DiscoveryInput, RunInput, errors_as_notes
 
 _NAMES = {"vanilla": "vanilla PPO", "complete": "factored PPO with a complete K", "factored": "factored PPO"}
 
@@ -169,13 +168,10 @@ def _controller(problem: str, play: bool, baselines: dict[str, Interval], notes:
     """Return the return of the reference controller of a problem, which is simulated if `play` is true."""
     family, controller = family_of(problem), reference_controller(problem)
     if play and problem not in baselines and family is not None and family.returns and controller:
-        try:
-            with warnings.catch_warnings(action="ignore"):
-                returns = imported(family.returns)(controller, problem, episodes=10, seed=0)
+        with errors_as_notes(notes, f"the controller {controller} could not be scored"):
+            returns = imported(family.returns)(controller, problem, episodes=10, seed=0)
             if returns is not None:
                 baselines[problem] = normal_mean(returns)
-        except (ValueError, FloatingPointError) as error:  # the rest of the report needs no controller
-            notes.append(f"the controller {controller} could not be scored: {error}")
     return baselines.get(problem)
 
 
