@@ -69,13 +69,8 @@ def main() -> int:
                 _run(sys.argv[1:])
         finally:
             sys.stdout.flush()  # raises here if nobody reads, instead of when Python ends, which prints it
-    except BrokenPipeError as error:
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:  # of `factorax … | head`, and not of a worker's pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
-            _say(error)
+    except BrokenPipeError:  # of `factorax … | head`: pipes of workers are watched where they are used
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         _on_signals(lambda *_: os._exit(130), "SIGINT", "SIGTERM", "SIGHUP")  # a second one, while the process ends
