@@ -158,10 +158,10 @@ def test_mutated_files_load_or_raise_value_error(name, files, tmp_path):
 
 
 def test_zip_bomb_is_refused_unread(tmp_path, monkeypatch):
-    monkeypatch.setattr("factorax.structure.storage._LARGEST", 2**20)
+    monkeypatch.setattr("factorax.structure.storage.MAX_UNPACKED_BYTES", 2**20)
     np.savez_compressed(tmp_path / "bomb.npz", header=np.array("{}"), indptr=np.zeros(2**20))
     assert (tmp_path / "bomb.npz").stat().st_size < 2**16
-    with pytest.raises(ValueError, match=r"would take 8,.* bytes of memory, more than the limit of 1,048,576"):
+    with pytest.raises(ValueError, match=r"would take 8,.* bytes of memory, want at most 1,048,576"):
         InfluenceNetwork.load(tmp_path / "bomb.npz")
 
 

@@ -96,7 +96,7 @@ def _run(words: Sequence[str]) -> None:
             print(f"  {name:<12}{about}")
         return
     if chosen not in abouts:
-        from .._checks import did_you_mean
+        from .._text import did_you_mean
 
         want = f", want {', '.join(abouts)}{did_you_mean(chosen, abouts)}"
         raise ValueError(f"command: got {chosen}{plugins.missing_distribution(chosen) or want}")
@@ -123,14 +123,14 @@ def _exit_code(error: Exception) -> int | None:
         return 2
     # Imported only now, since a command that ends well does not need them.
     from ..problems.failures import EpisodeLost
-    from ..rollouts.supervising import WorkerDied
+    from ..rollouts.backend import WorkerDied
 
     return 1 if isinstance(error, (OSError, FloatingPointError, MemoryError, EpisodeLost, WorkerDied)) else None
 
 
 def _say(message: object) -> None:
     """Print a message on stderr, without control characters and without its position in the code."""
-    from ..structure.labels import printable
+    from .._text import printable
 
     text = printable(message, keep="\n\t", limit=_MAX_MESSAGE)
     print(f"factorax: {text}", file=sys.stderr)

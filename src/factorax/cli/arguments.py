@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, TypedDict, get_origin, get_type_hint
 import docstring_parser
 import tyro
 
-from .._checks import Range, checked, shown
+from .._checks import Range, checked
+from .._text import shown
 
 Switch = tyro.conf.FlagCreatePairsOff[bool]
 """A flag that is off by default, without an opposite."""

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._checks import Range, Seed
-from ..structure.labels import printable
+from .._text import printable
 from .arguments import Switch, check_output, command
 
 

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._checks import Count, Seed
+from .._text import counted, printable
 from ..plugins import controller_names, families, family_of, imported
-from ..structure.labels import counted, printable
 from .arguments import MAX_PATH, Switch, check_output, command
 
 

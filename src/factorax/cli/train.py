@@ -14,10 +14,9 @@ import tyro
 
 from .._checks import Range, check_different, path_of
 from .._files import write_json
+from .._text import printable
 from ..ppo.config import Config
-from ..ppo.methods import network_for, settings_for
-from ..ppo.presets import NONE, preset_for, presets, read_preset
-from ..structure.labels import printable
+from ..ppo.presets import NONE, network_of, preset_for, presets, read_preset, settings_with
 from .arguments import MAX_PATH, Switch, command
 
 if TYPE_CHECKING:
@@ -26,15 +25,9 @@ if TYPE_CHECKING:
 OWN = "own"
 GROUPS = {
     "problem": ("network", "preset", "total_timesteps", "seed", "seeds", "networks"),
-    "policy and networks": (
-        *("policy", "critic", "hidden", "activation", "architecture", "sequence_length", "rounds", "layer_norm"),
-        *("init", "trunk", "identity", "distribution", "bounded", "initial_log_std", "std", "covariance"),
-    ),
-    "PPO": ("method", "estimator", "objective", ...),
-    "stepping": (
-        *("n_envs", "n_steps", "rollouts", "workers", "fragment_seconds", "overlap", "ray_address", "worker_cpus"),
-        *("device", "devices"),
-    ),
+    "policy and networks": ("policy", "critic", "hidden", "activation", "architecture", "distribution"),
+    "PPO": ("method", ...),
+    "stepping": ("n_envs", "n_steps", "rollouts", "device"),
     "output": ("out", "force", "tensorboard", "wandb", "check_network", "variance_report"),
 }
 """The options under each title of the help; ``...`` stands for all settings that are named nowhere."""
@@ -47,7 +40,6 @@ def train(
     *,
     network: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
     preset: str = OWN,
-    method: str = NONE,
     out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None,
     seeds: Annotated[int, Range(1, 10_000)] = 1,
     networks: tuple[str, ...] = (),
@@ -68,9 +60,7 @@ def train(
             equal share of the steps.
         preset: Tuned settings that replace the defaults of all other options: own (the preset of the problem, if any),
             none, or a name such as queues. With a problem, --help says which preset it has.
-        method: Credit-assignment method: ppo, ippo, mappo, coma, difference-rewards, complete, factored or adaptive;
-            none uses the other options. Replaces estimator, policy, critic and network of the preset.
-        out: Folder of the run (default runs/PROBLEM-ESTIMATOR-SEED or runs/PROBLEM-METHOD-SEED, plus the name of the
+        out: Folder of the run (default runs/PROBLEM-METHOD-SEED, plus the name of the
             network or preset if it is not the default). With several seeds, the parent folder of their runs.
         seeds: Number of seeds, counted from --seed, to train at once in one program. JAX problems only.
         networks: Networks to train with instead of --network, all at once in one program. JAX problems only. Folders
@@ -93,14 +83,14 @@ def train(
     default = preset_for(problem)
     tuning = default if preset == OWN else None if preset == NONE else read_preset(preset)
     name_of_preset = NONE if tuning is None else tuning.name
-    settings = settings_for(name_of_preset, method, settings)
+    settings = settings_with(name_of_preset, settings)
     n_envs = None if "n_envs" in settings else _vector_size(problem)
     config = Config.of(settings if n_envs is None else settings | {"n_envs": n_envs})
-    default_network = network_for(name_of_preset, method) or OWN
+    default_network = network_of(name_of_preset, config.method) or OWN
     network = network or default_network
 
-    name = problem.replace("/", "-").replace(":", "-") + f"-{config.estimator if method == NONE else method}"
-    if network != OWN and (network != default_network or method == NONE):
+    name = problem.replace("/", "-").replace(":", "-") + f"-{str(config.method).replace(',', '-')}"
+    if network not in (OWN, config.method.network_name):
         name += f"-{folder_name(network)}"
     hint = "" if default is None else f"started with the preset {default.name} resumes with --preset {default.name}"
     if tuning is not None:

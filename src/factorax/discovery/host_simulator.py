@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces.utils import flatten, flatten_space
 
 from ..problems.vectors import create, is_vector
-from ..rollouts.returned import checked_reset, checked_step
+from ..rollouts.step_checks import checked_reset, checked_step
 from ..spaces import ActionSpace
 from ..spec import Spec, declared_network
 from ..structure import InfluenceNetwork
@@ -39,13 +39,13 @@ class HostSimulator(Simulator):
                 f"problem: got a function that returns a vector environment, {type(self.env).__name__}, but "
                 "interventions replay one episode at a time; want a function that returns one gymnasium.Env"
             )
-        space, network = ActionSpace.of(self.env.action_space, bounded="clip"), declared_network(self.env)
+        space, network = ActionSpace.of(self.env.action_space, distribution="clip"), declared_network(self.env)
         if network is None:
             checked_reset(self.env, seed=0)
             _, reward, *_, info = checked_step(self.env, space.to_environment(np.zeros(len(space), np.float32)))
             network = InfluenceNetwork.complete(len(space), np.size(info.get("vector_reward", reward)))
         observations = flatten_space(self.env.observation_space)  # used only by a policy
-        spec = Spec.of_spaces(observations, self.env.action_space, network, bounded="clip")
+        spec = Spec.of_spaces(observations, self.env.action_space, network, distribution="clip")
         super().__init__(spec, horizon, policy)
         size = int(np.prod(observations.shape or ()))
         if wrong := [each for each in exogenous if each >= size]:

@@ -13,8 +13,9 @@ import gymnasium as gym
 import numpy as np
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from .._checks import Count, Whole, checked, listed, path_of, shown
+from .._checks import Count, Whole, checked, listed, path_of
 from .._files import write_whole
+from .._text import shown
 from .metrics import Metrics
 
 if TYPE_CHECKING:

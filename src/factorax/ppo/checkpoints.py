@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as save_tensors
 
 from .._files import MIB, open_plain, parse_json, write_whole
-from ..structure.labels import counted
+from .._text import counted
 
 FORMAT = 1
 MAX_BESIDE = 1024 * MIB

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from .._checks import Range, checked, did_you_mean, listed, path_of, shown
+from .._checks import Range, checked, listed, path_of
 from .._files import append_text, write_whole
+from .._text import did_you_mean, printable, shown
 from ..structure import InfluenceNetwork
-from ..structure.labels import printable
 
 MAX_VECTOR = 256
 """Number of entries of a vector above which it is summarised: by its median here, by its quartiles in run folders."""

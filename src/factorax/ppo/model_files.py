@@ -5,20 +5,21 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 
-from .._checks import path_of, shown
+from .._checks import path_of
 from .._files import MIB, read_json
-from ..networks.mlp import stored_init
+from .._text import shown
 from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
-from .devices import available_memory
+from .compiled import available_memory
 from .named_networks import is_file
 
 T = TypeVar("T")
@@ -89,6 +90,34 @@ def first_intact(files: list[Path], read: Callable[[Path], T]) -> T:
             warnings.warn(f"{first_error}; continuing from {str(file)!r}", DamagedWarning, stacklevel=3)
         return result
     raise first_error or ValueError("files: got none")
+
+
+def shapes_of(tree: Any) -> list[Any]:
+    """Return the shapes of all arrays of a tree."""
+    return [x.shape for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
+
+
+def save_model(
+    path: str | os.PathLike[str],
+    learner: Any,
+    state: Any,
+    *,
+    names: tuple[str | None, ...] = (None, None),
+    given: list[str] | None = None,
+    episodes: Any = None,
+) -> None:
+    """Write the state of a `Learner` and its settings to a file.
+
+    - `names`: of the problem and the network, if they have any; `given`: names of arguments that are objects.
+    - `episodes`: the episodes in progress that are played outside JAX.
+    """
+    problem, network = names
+    about = {"config": learner.config.to_json(), "timesteps": int(state.timesteps), "problem": problem}
+    about |= {"network": network, "given": given or [], "trained_on": sizes(learner.spec)}
+    about["modules"] = state.agent.module_names
+    arrays = {} if episodes is None else episodes_.to_arrays(episodes)
+    # The reader chooses the settings, so those that are leaves of the state are not written.
+    checkpoints.save(saved_as(path), state._replace(hyper=None), about, arrays)
 
 
 def sizes(spec: Spec) -> dict[str, Any]:
@@ -228,7 +257,8 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
         )
     if layers > MAX_LAYERS:
         raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MAX_LAYERS}")
-    return settings | {"ray_address": ""} | ({"init": stored_init} if settings["init"] == "custom" else {})
+    rollouts = settings["rollouts"]
+    return settings | {"rollouts": replace(rollouts, address="")} if hasattr(rollouts, "address") else settings
 
 
 def check_size(path: Path, learner: Any) -> None:

@@ -16,9 +16,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from .._checks import check_type, checked, did_you_mean, shown
+from .._checks import check_type, checked
+from .._text import did_you_mean, shown
 from ..plugins import families
-from .config import WHO_STEPS, Config
+from .config import WHO_STEPS, Config, menus
 
 NONE = "none"
 """The name of the empty preset: the defaults of `Config`."""
@@ -90,19 +91,22 @@ def preset_for(problem: str) -> Preset | None:
 
 
 def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a preset (or of none) with overrides, as arguments of `Config` and `FactoredPPO`.
+    """Return the settings of a preset (or of none) and of the method, with overrides, as arguments of `Config`.
 
-    >>> Config(**settings_with("queues", {"n_envs": 32})).gamma
+    >>> settings_with("queues", {"n_envs": 32})["gamma"]
     0.9
-    >>> settings_with("none", {"n_envs": 32})
-    {'n_envs': 32}
+    >>> settings_with("none", {"method": "ppo"})
+    {'policy': 'joint', 'method': 'ppo'}
     """
-    return dict(overrides) if preset == NONE else read_preset(preset).settings | overrides
+    tuned = {} if preset == NONE else read_preset(preset).settings
+    method = menus()["method"].read(overrides.get("method", tuned.get("method", "factored"))).settings
+    return (method | tuned if "method" in tuned and "method" not in overrides else tuned | method) | overrides
 
 
-def network_of(preset: str) -> str | None:
-    """Return the name of the network of a preset; None for that of the problem."""
-    return None if preset == NONE else read_preset(preset).network
+def network_of(preset: str, method: Any = None) -> str | None:
+    """Return the name of the network of a `Method` or preset; None for that of the problem."""
+    of_method = None if method is None else method.network_name
+    return of_method or (None if preset == NONE else read_preset(preset).network)
 
 
 @cache

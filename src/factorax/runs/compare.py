@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.colors import is_color_like
 from matplotlib.figure import Figure
 
-from .._checks import check_different, check_type, checked, listed, path_of, real_array, shown
+from .._checks import check_different, check_type, checked, listed, path_of, real_array
+from .._text import counted, shown
 from ..ppo.config import Config
-from ..structure.labels import counted
 from . import plots
 from .folder import RETURN, STEPS, read_config, read_evaluation, read_metrics, settings_as_json
 from .statistics import Interval, interquartile_mean, iqm, probability_of_improvement

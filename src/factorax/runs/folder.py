@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .._checks import path_of, shown
+from .._checks import path_of
 from .._files import MIB, check_not_linked, parse_json, read_bytes, read_json, read_lines
+from .._text import shown
 from ..ppo.config import WHO_STEPS, Config
 from ..ppo.model_files import MAX_CONFIG, NETWORK_COPY
 from ..ppo.named_networks import CURRICULUM
@@ -43,7 +44,7 @@ MAX_VALUES = 30_000_000
 
 def settings_as_json(config: Config) -> dict[str, Any]:
     """Return settings as they are stored in ``config.json``: choices with settings of their own are texts."""
-    return json.loads(json.dumps(vars(config), default=str))
+    return json.loads(json.dumps(config.to_json()))
 
 
 def read_config(run: Path) -> dict[str, Any]:

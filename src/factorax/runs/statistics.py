@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import scipy  # its submodules are slow to import and are loaded on first use
 
-from .._checks import Seed, checked, real_array, shown
+from .._checks import Seed, checked, real_array
+from .._text import shown
 
 RESAMPLES = 2000
 """Number of bootstrap resamples."""

@@ -16,9 +16,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._checks import check_type, checked, path_of, shown
+from .._checks import check_type, checked, path_of
 from .._files import append_text, remove_leftovers, sync_folder, write_json, write_whole
+from .._text import shown
 from ..ppo import checkpoints
+from ..ppo.callbacks import Callback
 from ..ppo.config import Config
 from ..ppo.logger import MAX_VECTOR, check_formats, configure
 from ..ppo.metrics import Metrics
@@ -89,16 +91,19 @@ def train(
         try:
             with Interrupts() as interrupts:
 
-                def after_update(model: FactoredPPO, metrics: Metrics) -> None:
-                    recorder.write(metrics)
-                    if time.monotonic() > recorder.is_due_at:
-                        recorder.keep()
-                    interrupts.check()
+                class AfterUpdate(Callback):
+                    every_update = False  # several updates in one program: each gets its row when the program ends
+
+                    def on_rollout_end(self, model: FactoredPPO, metrics: Metrics) -> None:
+                        recorder.write(metrics)
+                        if time.monotonic() > recorder.is_due_at:
+                            recorder.keep()
+                        interrupts.check()
 
                 try:
                     steps = max(config.total_timesteps - model.num_timesteps, 0)
                     with interrupts.allow():
-                        model.learn(steps, after_update, reset_num_timesteps=False, progress_bar=progress_bar)
+                        model.learn(steps, AfterUpdate(), reset_num_timesteps=False, progress_bar=progress_bar)
                 finally:  # an interrupt may have come between an update and its row
                     for metrics in model.history[-1:]:
                         if recorder.last_row < metrics[STEPS] <= model.num_timesteps:
@@ -118,11 +123,11 @@ def evaluate_together(models: Sequence[FactoredPPO], episodes: int = EPISODES) -
 
     Results are those of `FactoredPPO.evaluate`, but the programs of the first model, compiled once, play all of them.
     """
-    program, scores = models[0].program, []
+    compiled, scores = models[0].compiled, []
     for model in models:
-        behaviour = program.learner.behaviour(model.state)
+        behaviour = compiled.learner.behaviour(model.state)
         best, sampled = (
-            program.collector.play_episodes(behaviour, episodes, deterministic=most_probable, seed=0)
+            compiled.collector.play_episodes(behaviour, episodes, deterministic=most_probable, seed=0)
             for most_probable in (True, False)
         )
         scores.append((best @ model.spec.weights, sampled @ model.spec.weights))

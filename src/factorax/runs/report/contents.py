@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import numpy as np
 
+from ..._text import counted, printable, some
 from ...plugins import reference_controller
 from ...spec import Spec
-from ...structure.labels import counted, printable, some
 from ..compare import default_settings, name_groups, short_name
 from ..gain import role_of, train_command
 from ..statistics import Interval
@@ -162,7 +162,7 @@ def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) ->
 def _problem_key(group: RunGroup) -> tuple[Any, ...]:
     of = group.settings
     network, steps = str(of["network"]), of["total_timesteps"]
-    return group.problem, network, steps if "curriculum" in network else 0, of["bounded"], of["covariance"], of["std"]
+    return group.problem, network, steps if "curriculum" in network else 0, of["distribution"]
 
 
 def _networks(firsts: Sequence[tuple[RunGroup, Spec]], discoveries: Sequence[DiscoveryInput]) -> list[dict[str, Any]]:
@@ -401,7 +401,7 @@ def _command(group: RunGroup, index: int, *, longer: bool = False) -> str:
         settings,
         seed=run.seed,
         network=run.config["network"],
-        estimator=settings["estimator"],
+        method=settings["method"],
         out=str(run.path) if longer else f"{run.path}-again",
         extra=extra,
     )

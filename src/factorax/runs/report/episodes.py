@@ -52,7 +52,7 @@ def episode(model: FactoredPPO, *, seed: int = 0) -> dict[str, Any]:
     """Play one episode with the most probable actions; return its actions, targets and observations by name."""
     spec = model.spec
     environments = environments_for(spec, spec.num_envs or 1)
-    act = model.program.compiled_act(model.state, deterministic=True)
+    act = model.compiled.act(model.state, deterministic=True)
     size, key = model.state.agent.policy.memory, jax.random.key_data(jax.random.key(seed))
     try:
         environments.init(seed)

@@ -16,7 +16,7 @@ from ...ppo.named_networks import find_network
 from ...problems.registry import find_problem
 from ...spec import Spec, declared_network, opened
 from ...structure import InfluenceNetwork
-from ...structure.labels import edge_label, own_labels
+from ...structure.labels import custom_labels, edge_label
 from .curves import numbers
 from .inputs import RunInput
 
@@ -36,7 +36,7 @@ def spec_of(run: RunInput, trusted: str | None = None) -> Spec:
     check_trusted(name, trusted, f"{run.path}:")
     problem = find_problem(name)
     network = find_network(problem, network_of_run(run.path, run.config["network"]), steps=settings["total_timesteps"])
-    options = {key: settings[key] for key in ("bounded", "covariance", "std")}
+    options: dict[str, Any] = {"distribution": settings["distribution"]}
     if network == "adaptive":
         declared = Spec.of(problem, **options)
         return declared.with_network(AdaptiveNetwork.from_complete(declared.network.static))
@@ -47,7 +47,11 @@ def _with_labels(network: Any, problem: Any) -> Any:
     """Return a network without labels, such as the complete one, with the labels of the problem's own network."""
     if not isinstance(network, InfluenceNetwork):
         return network
-    if own_labels(network.actions, "a") or own_labels(network.targets, "psi") or network.factorisation is not None:
+    if (
+        custom_labels(network.actions, "a")
+        or custom_labels(network.targets, "psi")
+        or network.factorisation is not None
+    ):
         return network
     with opened(problem) as source:
         declared = declared_network(source)

@@ -44,17 +44,18 @@ def measure_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[st
 
     Empty if training logged the decomposition, or if K drops no target.
     """
-    is_factored = run.config["config"]["estimator"] == "factored"
+    is_factored = not str(run.config["config"]["method"]).startswith(("ppo", "mappo"))
     if not _drops(spec) or not is_factored or not run.checkpoints or (run.curves is not None and run.curves.last):
         return {}
     metrics: dict[str, Any] = {}
     # A network may have no decomposition, and an environment may fail.
     with errors_as_notes(notes, f"{run.path.name}: the variance decomposition could not be measured"):
         # A report starts no cluster.
-        inline: dict[str, Any] = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}
+        is_ray = str(run.config["config"]["rollouts"]).startswith("ray")
+        inline: dict[str, Any] = {"rollouts": "inline"} if is_ray else {}
         model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
         with closing(model):
-            _, metrics = model.program.update(model.state)
+            _, (metrics,) = model.updates(1)
     return {key: np.atleast_1d(np.asarray(x, float)) for key, x in metrics.items() if key.startswith("variance/")}
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._text import counted
 from ...plugins import family_of, imported, reference_controller
-from ...structure.labels import counted
 from ..compare import Group, comparable_scores, short_name
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
 from ..statistics import Interval, iqm, normal_mean, short_number
