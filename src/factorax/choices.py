@@ -4,6 +4,7 @@ A setting such as `architecture` is a choice between several things, and each of
 length of sequences belongs to a GRU, and a number of rounds to attention. Each thing is a subclass of `Choice`, and a
 `Menu` has all that a setting may be, by name:
 
+>>> from dataclasses import dataclass
 >>> class Cell(Choice):
 ...     pass
 >>> @dataclass(frozen=True)
