@@ -104,10 +104,10 @@ def measure() -> Measured:
     from factorax_traffic import lanes
 
     from factorax.ppo import Config, Learner
-    from factorax.rollouts import Processes
+    from factorax.rollouts import ProcessBackend
     from factorax.rollouts.transitions import slim, whole
 
-    rollouts, given = Processes(plan(1), 1, 600.0), iterations()
+    rollouts, given = ProcessBackend(plan(1), 1, 600.0), iterations()
     parameters = next(given)
     seen, taken = rollouts.collect(parameters), []
     for _ in range(20):

@@ -21,12 +21,13 @@ ValueError: architecture: got the setting rounds for gru, want sequence_length; 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from ._checks import Count as Count
-from ._checks import checked, did_you_mean, shown
+from ._checks import checked
+from ._text import did_you_mean, shown
 
 
 class Choice:

@@ -23,7 +23,7 @@ from typing import Any
 
 GROUP = "factorax.plugins"
 _REFERENCE = re.compile(r"\w+(\.\w+)*:\w+")
-_SOLD_SEPARATELY = {
+_NAMES_OF_DISTRIBUTIONS = {
     "factorax-traffic": ("traffic", "sumo", "resco", "watch"),
     "factorax-paper": ("market", "reproduce", "claims"),
 }
@@ -102,6 +102,7 @@ def register(prefix: str, make: str, **options: Any) -> None:
         _check_reference(name, getattr(family, name), optional=name != "make")
     for reference in family.simulators.values():
         _check_reference("simulators", reference)
+    # Registering the same family again is fine: a module may be reloaded.
     if _FAMILIES.get(prefix, family) != family:
         raise ValueError(f"prefix: got {prefix!r}, which is already {_FAMILIES[prefix].make}; want another prefix")
     _FAMILIES[prefix] = family
@@ -181,7 +182,7 @@ def missing_distribution(name: str) -> str:
     >>> missing_distribution("chains")
     ''
     """
-    for distribution, names in _SOLD_SEPARATELY.items():
+    for distribution, names in _NAMES_OF_DISTRIBUTIONS.items():
         if name in names and name not in families() and name not in commands():
             return f"; {name} is part of {distribution}, which is not installed: pip install {distribution}"
     return ""
@@ -200,6 +201,7 @@ def _load() -> None:
     for entry in entry_points(group=GROUP):
         try:
             entry.load()()
+        # A broken plug-in must not keep anybody from training on something else.
         except Exception as error:
             warnings.warn(f"plug-in {entry.name}: {entry.value} failed ({error}); its names are missing", stacklevel=2)
 

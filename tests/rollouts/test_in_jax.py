@@ -11,7 +11,7 @@ import pytest
 from factorax.ppo import Config, Learner
 from factorax.ppo.program import collect_part
 from factorax.problems import chain, find_problem
-from factorax.rollouts import collector_for, in_jax
+from factorax.rollouts import in_jax
 from factorax.spec import Spec
 
 
@@ -19,7 +19,7 @@ from factorax.spec import Spec
 def test_a_jax_collector_is_pure():
     config = Config(n_envs=4, n_steps=6, batch_size=12, n_epochs=1, hidden=(8,))
     learner = Learner.of(chain(3), config=config)
-    collector, state = collector_for(learner.spec, config), learner.init(0)
+    collector, state = learner.new_collector(), learner.init(0)
     one, other = (collector.collect(learner.behaviour(state), state.environments, state.key)[2] for _ in range(2))
     np.testing.assert_array_equal(one.obs, other.obs)
     assert collector.episodes is None
@@ -75,10 +75,10 @@ def test_parts_of_a_rollout_are_those_of_the_whole(monkeypatch, problem, setting
 )
 def test_parts_have_at_least_eight_environments_and_a_core_each(monkeypatch, n_envs, cores, parts):
     monkeypatch.setattr(in_jax, "available_cores", lambda: cores)
-    spec, config = Spec.of(chain(3)), Config(n_envs=n_envs, n_steps=1, batch_size=n_envs)
-    assert in_jax.JaxCollector(spec, config).parts == 1  # small states
+    spec = Spec.of(chain(3))
+    assert in_jax.JaxCollector(spec, n_envs, 1).parts == 1  # small states
     monkeypatch.setattr(in_jax, "FIRST_STATES", 0)
-    assert in_jax.JaxCollector(spec, config).parts == parts
+    assert in_jax.JaxCollector(spec, n_envs, 1).parts == parts
 
 
 def test_observations_of_other_types_than_the_first_are_converted(monkeypatch):

@@ -17,7 +17,7 @@ from small_settings import SMALL
 
 from factorax.ppo import Config, FactoredPPO, Learner
 from factorax.problems import chain
-from factorax.rollouts import HostCollector, Inline
+from factorax.rollouts import HostCollector, InlineBackend
 
 BACKENDS = ("inline", "processes")
 
@@ -39,15 +39,9 @@ def test_environments_that_need_a_process_each():
         def close(self):
             Alone.open_id = 0
 
-    for settings, got in (({}, "'inline'"), ({"rollouts": "processes", "workers": 2}, "'processes' with 2 workers")):
-        with pytest.raises(
-            ValueError, match=rf"rollouts: got {got} for 4 environments, .* with workers=4, or n_envs=1"
-        ):
+    for settings, got in (({}, "'inline'"), ({"rollouts": "processes", "workers": 2}, "'processes,workers=2'")):
+        with pytest.raises(ValueError, match=rf"rollouts: got {got} for 4 environments, .*,workers=4'"):
             model(lambda: Alone(cut=3), check_network=False, **settings).learn(24, progress_bar=False)
-    ppo = model(lambda: Alone(cut=3), rollouts="processes", check_network=False)
-    assert len(ppo.program.collector.backend.workers) == 4
-    ppo.close()
-    assert len(ppo.evaluate(3)["episodes"]) == 3  # one after the other
 
 
 @pytest.mark.slow
@@ -89,7 +83,8 @@ def test_an_evaluation_is_not_of_the_shortest_episodes():
 
 def test_a_host_collector_keeps_the_state_of_its_environments():
     learner = Learner.of(Counter, config=Config(**SMALL))
-    collector = HostCollector(learner.spec, learner.config, learner.worker_policy)
+    collector = learner.new_collector()
+    assert isinstance(collector, HostCollector)
     state = learner.init(0)
     assert collector.init(jax.random.key(0)) is None
     one, other = (collector.collect(learner.behaviour(state), None, state.key)[2] for _ in range(2))
@@ -118,7 +113,7 @@ def test_stack_of_a_hanging_environment_is_written_once_and_the_rollout_goes_on(
     with open(Slow.file, "w") as stderr:
         monkeypatch.setattr(sys, "__stderr__", stderr)
         plan = plan_of(Slow)
-        backend = Inline(plan, 0.05)
+        backend = InlineBackend(plan, 0.05)
         transitions = [backend.collect(iteration) for iteration in iterations(plan, 2)]
         backend.close()
     assert len(transitions) == 2
@@ -133,7 +128,7 @@ def test_no_stack_without_a_limit_or_without_stderr(tmp_path, monkeypatch):
         inline(plan_of(Drift), 2)
         monkeypatch.setattr(sys, "__stderr__", None)
         plan = plan_of(Drift)
-        backend = Inline(plan, 0.001)
+        backend = InlineBackend(plan, 0.001)
         backend.collect(*iterations(plan, 1))
         backend.close()
     assert not (tmp_path / "stderr").read_text()

@@ -32,10 +32,10 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def actors():
     """Ray on this machine, with room for two workers."""
-    from factorax.rollouts.ray_actors import RayActors, connect
+    from factorax.rollouts.ray_actors import RayBackend, connect
 
     connect("")
-    yield RayActors
+    yield RayBackend
     ray.shutdown()
 
 
@@ -116,7 +116,7 @@ def test_nodes_come_and_go():
     """Two nodes of one processor each, a worker on either. One is taken away, and later there is a new one."""
     from ray.cluster_utils import Cluster
 
-    from factorax.rollouts.ray_actors import RayActors
+    from factorax.rollouts.ray_actors import RayBackend
 
     ray.shutdown()
     # By default, it takes half a minute until a node that is gone is missed.
@@ -127,7 +127,7 @@ def test_nodes_come_and_go():
         second = cluster.add_node(num_cpus=1)
         cluster.wait_for_nodes()
         plan = plan_of(Slow)
-        rollouts = RayActors(plan, 2, 60.0, address=cluster.address)
+        rollouts = RayBackend(plan, 2, 60.0, address=cluster.address)
         play_on = iter(iterations(plan, 5))
         transitions = [rollouts.collect(next(play_on))]
         homes = nodes(rollouts)

@@ -100,7 +100,7 @@ def test_worker_processes_warn_once_of_an_ignored_seed(workers):
 @pytest.mark.parametrize("make", [Drift, partial(sync, n=2), partial(Own, n=2)])
 def test_the_second_reset_changes_no_batch(make, monkeypatch):
     checked = rollouts(make, 2)
-    monkeypatch.setattr(player, "repeated", lambda hosts, lost: [])
+    monkeypatch.setattr(player, "repeated", lambda environments: [])
     for a, b in zip(checked, rollouts(make, 2), strict=True):
         jax.tree.map(np.testing.assert_array_equal, a, b)
 

@@ -8,7 +8,7 @@ import pytest
 from factorax_paper.market import market
 from ppo.helping import random_network
 
-from factorax.networks.arrangements import Encoded, FactorEncoded, Joint, Shared
+from factorax.networks.arrangements import Encoded, Joint, Shared
 from factorax.observations import ObservationSpace
 from factorax.ppo import Config, Learner
 
@@ -43,7 +43,7 @@ def test_other_critics_see_everything(network, settings):
 
 
 def test_rows_of_components_are_joined_and_padded():
-    encoder = FactorEncoded(Encoded(ObservationSpace.of(MARKET.observation_space)), ((0, 2), (1, 3)))
+    encoder = Encoded(ObservationSpace.of(MARKET.observation_space), ((0, 2), (1, 3)))
     local = jnp.arange(6.0).reshape(3, 2)
     np.testing.assert_array_equal(encoder.inputs(jnp.zeros(4), local, 2), [[0, 1, 4, 5], [2, 3, 0, 0]])
     assert encoder.input_size(2) == 4

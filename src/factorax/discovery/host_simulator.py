@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces.utils import flatten, flatten_space
 
 from ..problems.vectors import create, is_vector
-from ..rollouts.returned import checked_reset, checked_step
+from ..rollouts.step_checks import checked_reset, checked_step
 from ..spaces import ActionSpace
 from ..spec import Spec, declared_network
 from ..structure import InfluenceNetwork

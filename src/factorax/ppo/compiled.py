@@ -147,13 +147,13 @@ class Compiled:
     def updates(self, state: TrainState, count: int = 1) -> tuple[TrainState, Any]:
         """Make up to `max_updates` updates of a JAX problem, for one state or several stacked ones.
 
-        Returns the state and the metrics of all updates: each has an axis of updates in front.
+        Returns the state, and the metrics of all updates, with an axis of `max_updates` in front: the first `count` are
+        set. Neither is waited for.
         """
         seeds = len(state.timesteps) if state.timesteps.ndim else None
         state = self._placed(state, lead=state.timesteps.ndim)
         number = jax.device_put(np.int32(count))
-        state, rows = self._program(("update", seeds), self._many(seeds), state, number)(state, number)
-        return state, jax.tree.map(lambda x: np.asarray(x)[:count], rows)
+        return self._program(("update", seeds), self._many(seeds), state, number)(state, number)
 
     def _many(self, seeds: int | None) -> Callable[[TrainState, jax.Array], Any]:
         """Return a function that makes a number of updates, at most `max_updates`."""

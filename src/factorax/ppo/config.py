@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args,
 
 import numpy as np
 
-from .._checks import (
-    Count,
-    NotNegative,
-    Positive,
-    Range,
-    Share,
-    check_type,
-    checked,
-    is_traced,
-    nearest,
-    shown,
-)
+from .._checks import Count, NotNegative, Positive, Range, Share, check_type, checked, is_traced
+from .._text import nearest, shown
 from ..choices import Choice, Menu
 from .schedules import Schedule, ScheduledRange
 
@@ -256,6 +246,11 @@ class Config:
             kind = menus()["critic"].kinds["factor" if is_factor else "target"]
             critic = kind(trunk=critic.trunk, module=critic.module)
         return self if (policy, critic) == (self.policy, self.critic) else replace(self, policy=policy, critic=critic)
+
+    @property
+    def critic_predicts_credit(self) -> bool:
+        """Whether the critic predicts what factors are credited with, so that K must be the same at every step."""
+        return self.critic.name == "factor" or self.method.predicts_credit
 
     @property
     def rollout_steps(self) -> int:

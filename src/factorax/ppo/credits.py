@@ -214,7 +214,7 @@ class NoCritic(Target):
     def estimates(self, network: BaseNetwork, rollout: Rollout, values: Any, hyper: Any) -> Estimates:
         """Return the returns of each target, ``[T, B, m]``."""
         zeros = jnp.zeros_like(rollout.psi)
-        return super().estimates(network, rollout, (zeros, zeros), hyper)
+        return super().estimates(network, rollout, (zeros, zeros), hyper)._replace(factor_value=None)
 
 
 CRITICS = Menu(

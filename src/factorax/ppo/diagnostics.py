@@ -182,10 +182,10 @@ def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., 
 def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.Array, k: Any) -> dict[str, Any]:
     """Return the variance decomposition of each factor's gradient, with and without the network, and its squared bias.
 
-    - `advantage`: the advantage of each target, ``(N, m)``; `k`: K for the rollout.
+    - `advantage`: the advantage of each target, ``[T, B, m]``; `k`: K for the rollout, which may differ from step to
+      step.
     """
     moments, squared = _moments(spec, agent, samples)
-    advantage = advantage.reshape(*jnp.shape(getattr(k, "matrix", advantage))[:-2], -1, advantage.shape[-1])
     kept = credit(k, advantage, spec.weights).reshape(-1, spec.n_factors)
     total = credit(InfluenceNetwork.complete(1, spec.n_targets), advantage, spec.weights).reshape(-1, 1)
     dropped = jnp.broadcast_to(total - kept, kept.shape)

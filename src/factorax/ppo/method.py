@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
+import optax
 
 from ..choices import Choice
 from ..distributions import Spread
@@ -79,6 +80,8 @@ class Method(Choice):
     """Defaults of other settings for this method."""
     network_name: ClassVar[str | None] = None
     """Name of the network, as for `find_network`; None for that of the preset or problem."""
+    predicts_credit: ClassVar[bool] = False
+    """Whether the critic predicts what factors are credited with, whatever the setting `critic`."""
     divides_rollout: ClassVar[bool] = True
     """Whether minibatches must divide a rollout."""
     adam_eps: ClassVar[float] = 1e-5
@@ -131,6 +134,15 @@ class Method(Choice):
         value_loss = squared_error(values, samples.returns, samples.value, c.clip_range_vf)
         policy_loss = self.policy_loss(log_ratio, credit, hyper)
         return policy_loss - hyper.ent_coef * entropy + hyper.vf_coef * value_loss, log_ratio
+
+    def optimiser(self, hyper: Hyper) -> optax.GradientTransformation:
+        """Return Adam, after clipping of the gradient's norm if there is a limit.
+
+        On one flat vector of parameters: a kernel for each array of a network takes a tenth of an update with small
+        minibatches on a GPU.
+        """
+        clip = optax.identity() if hyper.max_grad_norm is None else optax.clip_by_global_norm(hyper.max_grad_norm)
+        return optax.flatten(optax.chain(clip, optax.adam(hyper.learning_rate, eps=self.adam_eps)))
 
     def passes(self, config: Config) -> int:
         """Return the number of passes over a rollout."""

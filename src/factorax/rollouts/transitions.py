@@ -52,6 +52,8 @@ class Fragment(NamedTuple):
     running: RunningEpisodes
     messages: tuple[str | Warning, ...]
     """Warnings to be shown to the user; texts are about what was lost and repeated."""
+    late: tuple[tuple[int, np.ndarray], ...] = ()
+    """Environments and targets of the episodes that ended in extra transitions, which vectors may make."""
 
 
 class Slim(NamedTuple):
