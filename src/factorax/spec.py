@@ -141,8 +141,6 @@ class Spec:
                 weights = getattr(inner, "weights", None)
                 if passed_network is not None:
                     _check_targets(passed_network, weights)
-                    if weights is None:
-                        _check_rewards(passed_network, source)
             own_local = getattr(inner, "local", None) if local is None else None
             if neighbours is None and not is_jax(problem):  # for a JAX problem, see `graph`
                 neighbours = getattr(inner, "neighbours", None)
@@ -380,25 +378,6 @@ def _check_targets(network: Any, weights: Any) -> None:
         raise ValueError(
             f"network: has {counted(static.shape[1], 'column')}, but the problem has weights of shape "
             f"{np.shape(weights)}; want one column per target of the problem"
-        )
-
-
-def _check_rewards(network: Any, source: Any) -> None:
-    """Raise if a network has several targets, but a step of an environment that declares none returns one reward."""
-    static = getattr(network_of(network, "network"), "static", None)
-    m = 1 if static is None else static.shape[1]
-    if m == 1 or is_jax(source) or isinstance(source, OneOfMany) or hasattr(source, "reward_space"):
-        return
-    try:
-        source.reset(seed=0)
-        _, reward, _, _, info = source.step(source.action_space.sample())
-    except Exception:  # an action that is not valid now, for example; training reports what is wrong
-        return
-    count = np.size(info.get("vector_reward", reward))
-    if count != m:
-        raise ValueError(
-            f"network: has {m} targets, but a step of the environment returns {counted(count, 'reward')}; say what the "
-            "targets are, as in fx.wrap(make, network, reward=…)"
         )
 
 
