@@ -32,7 +32,6 @@ with lazy_imports(__name__):
     from . import discovery as discovery
     from . import gradients as gradients
     from . import integrations as integrations
-    from . import networks as networks
     from . import ppo as ppo
     from . import problems as problems
     from . import rollouts as rollouts
