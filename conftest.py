@@ -29,7 +29,7 @@ QUICK_TO_COMPILE = (
 instead of 32, and fused operations without MLIR. Versions of XLA without an alternative to MLIR ignore the latter."""
 LONG = (
     *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_folder_killed.py", "test_packaging.py"),
-    *("test_ray_actors.py", "test_programs.py", "test_jax_policy.py", "test_jaxmarl.py", "test_brax.py"),
+    *("test_ray_actors.py", "test_compiled.py", "test_jax_policy.py", "test_jaxmarl.py", "test_brax.py"),
     *("test_playground.py", "test_experiment.py", "test_lane_simulator.py", "test_lane_simulator_fidelity.py"),
     *("test_learner.py", "test_recurrent.py", "test_credit_torch.py", "test_spaces.py", "test_devices.py"),
     *("test_film.py", "test_gated.py", "test_beta.py"),

@@ -47,7 +47,7 @@ def test_spec_of_a_factory_closes_the_environment_it_makes():
     spec = Spec.of(Two)
     assert Two.opened == 0
     assert not spec.is_jax
-    assert spec.local_is_own
+    assert spec.problem_defines_local
     np.testing.assert_array_equal(spec.weights, [2.0, 3.0])
     with pytest.raises(ValueError, match=r"weights: got \[1\.0\], want \(2,\), one λ per target"):
         Spec.of(Two, weights=[1.0])
@@ -59,7 +59,7 @@ def test_arguments_replace_what_the_problem_declares():
     spec = Spec.of(Two, net, weights=[1, 2, 3], local=see_all)
     assert spec.network is net
     assert spec.local is see_all
-    assert not spec.local_is_own
+    assert not spec.problem_defines_local
     assert spec.weights.dtype == np.float64
 
 
@@ -84,19 +84,19 @@ def test_components_of_a_factor_share_its_local_observation():
     np.testing.assert_array_equal(spec.factors, [0, 0, 1])
     assert [group.tolist() for group in spec.groups] == [[0, 1], [2]]
     local = Spec.of_spaces(BOX, space, factored, local=lambda obs: jnp.stack([obs, 10 * obs], axis=-2))
-    seen = np.asarray(jax.jit(lambda obs: local.see(obs, jnp))(np.ones((5, 2))))
+    seen = np.asarray(jax.jit(lambda obs: local.local_of(obs, jnp))(np.ones((5, 2))))
     np.testing.assert_array_equal(seen[0], [[1, 1], [1, 1], [10, 10]])
     assert seen.shape == (5, 3, 2)
-    everything = spec.see(np.ones((5, 2)), np)
+    everything = spec.local_of(np.ones((5, 2)), np)
     assert everything.shape == (5, 3, 2)
 
 
 def test_full_covariance_is_confined_to_factors():
     net = fx.InfluenceNetwork([[1, 0], [1, 0], [0, 1]])
     box = gym.spaces.Box(-np.inf, np.inf, (3,))
-    full = Spec.of_spaces(BOX, box, net.factor(net.minimum_factorisation()), covariance="full")
+    full = Spec.of_spaces(BOX, box, net.factor(net.minimum_factorisation()), distribution="scale,std=full")
     np.testing.assert_array_equal(full.components.blocks, [[0, 1]])
-    assert Spec.of_spaces(BOX, box, net, covariance="full").components.blocks is None
+    assert Spec.of_spaces(BOX, box, net, distribution="scale,std=full").components.blocks is None
 
 
 @pytest.mark.parametrize("matrix", [[[1, 1], [0, 1]], np.array([[1, 1], [0, 1]]), sparse.coo_array([[1, 1], [0, 1]])])
@@ -139,12 +139,12 @@ def test_local_may_have_a_row_per_factor_or_per_component():
     pairs = net.factor(net.minimum_factorisation())
     obs = np.array([[1.0, 2.0, 3.0]])
     by_component = Spec.of_spaces(box, box, pairs, local=lambda obs: obs[..., :, None])
-    np.testing.assert_array_equal(by_component.see(obs, np), [[[1.0], [2.0], [3.0]]])
-    assert by_component.seen_by_factor.tolist() == [[0, 2], [1, 3]]  # padded with 3
+    np.testing.assert_array_equal(by_component.local_of(obs, np), [[[1.0], [2.0], [3.0]]])
+    assert by_component.components_of_factor.tolist() == [[0, 2], [1, 3]]  # padded with 3
     by_factor = Spec.of_spaces(box, box, pairs, local=lambda obs: obs[..., :2, None])
-    np.testing.assert_array_equal(by_factor.see(obs, np), [[[1.0], [2.0], [1.0]]])
-    assert by_factor.seen_by_factor.tolist() == [[0], [1]]
-    assert Spec.of_spaces(box, box, pairs).seen_by_factor.tolist() == [[0], [1]]
+    np.testing.assert_array_equal(by_factor.local_of(obs, np), [[[1.0], [2.0], [1.0]]])
+    assert by_factor.components_of_factor.tolist() == [[0], [1]]
+    assert Spec.of_spaces(box, box, pairs).components_of_factor.tolist() == [[0], [1]]
 
 
 @pytest.mark.parametrize("local", [lambda obs: obs, lambda obs: obs[..., None, :], lambda obs: obs[..., None, None]])
@@ -154,4 +154,4 @@ def test_local_observations_of_the_wrong_shape_are_refused(local):
     with pytest.raises(
         ValueError, match=r"local: got shape .* for observations of shape \(3, 4\), want \(\.\.\., 4, l\)"
     ):
-        spec.see(np.zeros((3, 4)), np)
+        spec.local_of(np.zeros((3, 4)), np)

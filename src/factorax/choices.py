@@ -26,7 +26,8 @@ from functools import cache
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from ._checks import Count as Count
-from ._checks import checked, did_you_mean, shown
+from ._checks import checked
+from ._text import did_you_mean, shown
 
 
 class Choice:
@@ -37,7 +38,8 @@ class Choice:
 
     def __post_init__(self) -> None:
         for name, kind in _field_kinds(type(self)).items():
-            object.__setattr__(self, name, checked(name, getattr(self, name), kind))
+            if kind is not Any:  # an object that only Python can pass
+                object.__setattr__(self, name, checked(name, getattr(self, name), kind))
 
     def __str__(self) -> str:
         """Return the text from which a `Menu` reads an equal object: settings with their defaults are left out."""

@@ -4,21 +4,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._checks import check_function, check_type, checked, real_array, shown
-from .distributions import Bounded
+from ._checks import check_function, check_type, real_array
+from ._text import counted, shown
+from .distributions import BoundedChoice
 from .observations import ObservationSpace
 from .problems.problem import Problem
 from .problems.vectors import OneOfMany, create, is_vector
 from .spaces import ActionMask, ActionSpace
 from .structure import BaseNetwork, InfluenceNetwork
-from .structure.labels import counted
 from .structure.network import network_of
 
 MASK = "['action_mask']"
@@ -91,7 +91,7 @@ class Spec:
     local: Callable[[Any], Any] | None = None
     """Maps observations ``(..., d)`` to local observations of the factors, ``(..., n, l)``, or of the components,
     ``(..., c, l)``; None if all observe everything."""
-    local_is_own: bool = False
+    problem_defines_local: bool = False
     """Whether `local` is defined by the problem, so that workers can read it from their own environments."""
     one_per_process: bool = False
     """Whether a process can hold only one such environment, from ``metadata["one_per_process"]``."""
@@ -101,7 +101,7 @@ class Spec:
     """Whether unbounded actions are intended to be in raw units, from ``metadata["raw_actions"]``."""
     network_is_default: bool = False
     """Whether no network was given: all actions then influence one target, the reward."""
-    network_is_own: bool = False
+    problem_defines_network: bool = False
     """Whether the network is defined by the problem rather than by the user, here or in `fx.wrap`."""
     neighbours: np.ndarray | None = None
     """Which factors are neighbours, booleans ``(n, n)``, for policies with communication between factors; None if not
@@ -118,52 +118,46 @@ class Spec:
         weights: Any = None,
         local: Any = None,
         neighbours: Any = None,
-        bounded: Bounded = "scale",
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        std: Literal["component", "shared", "state"] = "component",
+        distribution: str | BoundedChoice = "scale",
     ) -> "Spec":
         """Create the specification of a problem; arguments left out are taken from the problem.
 
         - `problem`: a JAX `Problem`, or a function that returns a Gymnasium environment or vector environment.
         - `network`: a `BaseNetwork`, such as an `InfluenceNetwork`, or a plain matrix.
-        - `weights`, `local`, `neighbours`: as the fields; `bounded`, `covariance`, `std`: as in
-          `factorax.ppo.Config`.
+        - `weights`, `local`, `neighbours`: as the fields.
+        - `distribution`: as for `ActionSpace.of`.
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)
-            passed_network = network
-            network_is_own = network is None and not getattr(inner, "network_is_given", False)
-            network = declared_network(source) if network is None else network
-            network_is_default = network is None
-            if network_is_default:  # one target, the reward: plain PPO
-                network = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
             if weights is None:
                 weights = getattr(inner, "weights", None)
-                if passed_network is not None:
-                    _check_targets(passed_network, weights)
-            own_local = getattr(inner, "local", None) if local is None else None
+                if network is not None:
+                    _check_columns(network, weights)
+            declared = declared_network(source) if network is None else None
+            network_is_default = network is None and declared is None
+            if network_is_default:  # one target, the reward: plain PPO
+                declared = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
+            problem_local = getattr(inner, "local", None) if local is None else None
             if neighbours is None and not is_jax(problem):  # for a JAX problem, see `graph`
                 neighbours = getattr(inner, "neighbours", None)
-            observed_info = observed_places(inner, source.observation_space)
+            is_given = network is not None or getattr(inner, "network_is_given", False)
             metadata = getattr(source, "metadata", None) or {}
             return cls.of_spaces(
                 source.observation_space,
                 source.action_space,
-                network,
+                declared if network is None else network,
                 weights=weights,
-                bounded=bounded,
-                covariance=covariance,
-                std=std,
+                distribution=distribution,
                 problem=problem,
-                local=own_local if local is None else local,
+                local=problem_local if local is None else local,
                 neighbours=neighbours,
-                local_is_own=own_local is not None,
+                problem_defines_local=problem_local is not None,
                 one_per_process=metadata.get("one_per_process", False),
                 num_envs=source.num_envs if isinstance(source, OneOfMany) else None,
                 raw_actions=metadata.get("raw_actions", False),
                 network_is_default=network_is_default,
-                network_is_own=network_is_own and not network_is_default,
-                observed_info=observed_info,
+                problem_defines_network=not (is_given or network_is_default),
+                observed_info=observed_places(inner, source.observation_space),
             )
 
     @classmethod
@@ -174,9 +168,7 @@ class Spec:
         network: Any,
         *,
         weights: Any = None,
-        bounded: Bounded = "scale",
-        covariance: Literal["diagonal", "full"] = "diagonal",
-        std: Literal["component", "shared", "state"] = "component",
+        distribution: str | BoundedChoice = "scale",
         **fields: Any,
     ) -> "Spec":
         """Create the specification from spaces and a network; raise if factors, components and λ do not match.
@@ -194,16 +186,13 @@ class Spec:
         weights = np.ones(m) if weights is None else real_array("weights", weights).astype(np.float64)
         if weights.shape != (m,):
             raise ValueError(f"weights: got {shown(weights.tolist())}, want ({m},), one λ per target")
-        checked("covariance", covariance, Literal["diagonal", "full"])
         if fields.get("local") is not None:
             check_function("local", fields["local"], "a function from observations to those of each factor, or None")
         if fields.get("neighbours") is not None:
             fields["neighbours"] = _symmetric("neighbours", fields["neighbours"], network.static.shape[0])
-        components = ActionSpace.of(action_space, bounded=bounded)
+        components = ActionSpace.of(action_space, distribution)
         factors = _factor_of_component(network.static, len(components))
-        if checked("std", std, Literal["component", "shared", "state"]) == "state":
-            components = replace(components, spread_of_state=bool(components.has_spread.any()))
-        if covariance == "full" and factors is not None:
+        if components.settings.std == "full" and factors is not None:
             components = components.with_covariance(factors)
         spec = cls(
             observation_space=observation_space,
@@ -222,7 +211,7 @@ class Spec:
         network = network_of(network, "network")
         check_type("network", network, BaseNetwork, "an InfluenceNetwork, or one that varies")
         _factor_of_component(network.static, len(self.components))  # raises if the rows do not fit
-        return replace(self, network=network, network_is_own=False)
+        return replace(self, network=network, problem_defines_network=False)
 
     @property
     def is_jax(self) -> bool:
@@ -298,7 +287,7 @@ class Spec:
         mask = jnp.ones((*obs.shape[:-1], self.n_factors), bool)  # some problems return a mask
         self.network.check_observations(obs, info | {"factor_mask": mask})
 
-    def see(self, obs: Any, xp: Any) -> Any:
+    def local_of(self, obs: Any, xp: Any = jnp) -> Any:
         """Return the observation of each component, ``(..., c, l)``, for observations ``(..., d)``.
 
         It is the local observation of the component or of its factor, or the full observation.
@@ -306,12 +295,12 @@ class Spec:
         if self.local is None:
             obs = self.observations.encoded(obs, xp)
             return xp.broadcast_to(obs[..., None, :], (*obs.shape[:-1], len(self.components), obs.shape[-1]))
-        local = self._local_rows(obs, xp)
+        local = self._local_by_row(obs, xp)
         per_component = self.factors is None or local.shape[-2] != self.n_factors
         return local if per_component else local[..., self.factors, :]
 
-    def _local_rows(self, obs: Any, xp: Any = jnp) -> Any:
-        """Return the result of `local` for observations ``(..., d)``."""
+    def _local_by_row(self, obs: Any, xp: Any) -> Any:
+        """Return the result of `local` for observations ``(..., d)``, with a row per factor or per component."""
         assert self.local is not None
         try:
             local = self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
@@ -329,18 +318,37 @@ class Spec:
         return local
 
     @cached_property
-    def seen_by_factor(self) -> np.ndarray:
+    def local_shape(self) -> tuple[int, int] | None:
+        """Shape ``(c, l)`` of the local observations of the components; None if all observe everything."""
+        if self.local is None:
+            return None
+        # A NumPy array, because the user's function may support only NumPy.
+        c, size = np.shape(self.local_of(np.zeros(self.n_inputs, np.float32), np))
+        return c, size
+
+    @cached_property
+    def components_of_factor(self) -> np.ndarray:
         """The components that make up the local observation of each factor, ``(n, g)``, padded with c.
 
         This is the first component of a factor if all its components have the same observation, otherwise all of them.
         """
-        row = np.zeros(self.n_inputs, np.float32)  # a NumPy array, because the user's function may support only NumPy
-        same = self.local is None or np.shape(self._local_rows(row, np))[-2] == self.n_factors
+        row = np.zeros(self.n_inputs, np.float32)
+        same = self.local is None or np.shape(self._local_by_row(row, np))[-2] == self.n_factors
         groups = [group[:1] if same else group for group in self.groups]
         index = np.full((len(groups), max(map(len, groups))), len(self.components))
         for each, group in zip(index, groups, strict=True):
             each[: len(group)] = group
         return index
+
+    def by_factor(self, x: jax.Array) -> jax.Array:
+        """Return sums over the components of each factor, ``(..., c)`` → ``(..., n)``."""
+        if self.factors is None:
+            return x
+        return jnp.zeros((*x.shape[:-1], self.n_factors), x.dtype).at[..., self.factors].add(x)
+
+    def by_component(self, x: jax.Array) -> jax.Array:
+        """Return the value of the factor of each component, ``(..., n)`` → ``(..., c)``."""
+        return x if self.factors is None else x[..., self.factors]
 
 
 def observed_places(env: Any, space: gym.Space) -> tuple[tuple[str, int, int], ...]:
@@ -349,18 +357,14 @@ def observed_places(env: Any, space: gym.Space) -> tuple[tuple[str, int, int], .
 
     Raises ValueError if they change the columns.
     """
+    columns = lambda space: [(part.where, part.shape) for part in ObservationSpace.of(space).parts]  # noqa: E731
     places = getattr(env, "observed_info", ())
-    if places and _columns(space) != _columns(env.observation_space):
+    if places and columns(space) != columns(env.observation_space):
         raise ValueError(
             f"problem: got observations {space}, but {env} returns {env.observation_space}, so the info entries that "
             "it adds cannot be located; want the wrappers that change observations inside fx.wrap"
         )
     return places
-
-
-def _columns(space: gym.Space) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the path and the shape of each part of an observation, in the order of their columns."""
-    return [(part.where, part.shape) for part in ObservationSpace.of(space).parts]
 
 
 def _symmetric(name: str, relation: Any, n: int) -> np.ndarray:
@@ -371,8 +375,8 @@ def _symmetric(name: str, relation: Any, n: int) -> np.ndarray:
     return matrix != 0
 
 
-def _check_targets(network: Any, weights: Any) -> None:
-    """Raise if the number of targets of a network differs from that of the problem's own weights."""
+def _check_columns(network: Any, weights: Any) -> None:
+    """Raise if the number of targets of the user's network is not that of the problem's weights."""
     static = getattr(network_of(network, "network"), "static", None)
     if static is not None and weights is not None and np.shape(weights) != (static.shape[1],):
         raise ValueError(

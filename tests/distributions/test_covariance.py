@@ -111,7 +111,7 @@ def test_numpy_has_the_log_probabilities_of_jax():
 def test_gaussian_and_squashed_components_of_one_factor_are_correlated():
     """The density is that of the Gaussians, less the slope of the tanh."""
     box = gym.spaces.Box(np.float32([-1, -np.inf, -1]), np.float32([1, np.inf, 1]))
-    spaces = [ActionSpace.of(box, bounded=bounded).with_covariance(np.zeros(3, int)) for bounded in ("clip", "tanh")]
+    spaces = [ActionSpace.of(box, bounded).with_covariance(np.zeros(3, int)) for bounded in ("clip", "tanh")]
     assert spaces[1].kinds == ("squashed", "gaussian", "squashed")
     mixing = jnp.array([[[0, 0, 0], [0.5, 0, 0], [-0.3, 0.8, 0]]], jnp.float32)
     spread = spaces[0].spread(-0.2)._replace(mixing=mixing)

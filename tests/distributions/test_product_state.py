@@ -1,7 +1,5 @@
 """A log σ that depends on the state, and one for all components."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,13 +7,14 @@ import pytest
 from gymnasium import spaces
 from scipy import stats
 
+from factorax.distributions import Clip
 from factorax.spaces import ActionSpace
 
 SPACE = spaces.Tuple([spaces.Box(-np.inf, np.inf, (2,)), spaces.Discrete(3)])
 
 
-def drawn(seed=0, **options):
-    space = replace(ActionSpace.of(SPACE, **options), spread_of_state=True)
+def drawn(seed=0):
+    space = ActionSpace.of(SPACE, Clip("state"))
     parameters = np.float32(0.5 * np.random.default_rng(seed).normal(size=(4, 3, space.width)))
     return space, parameters, space.spread(0.3), jax.random.key(seed)
 
@@ -58,7 +57,7 @@ def test_samples_have_it_in_jax_and_numpy():
 def test_one_sigma_stands_for_all():
     space = ActionSpace.of(SPACE)
     parameters, action = jnp.zeros((1, 3, 3)), jnp.zeros((1, 3))
-    one, each = space.spread(0.7, one=True), space.spread(0.7)
+    one, each = ActionSpace.of(SPACE, Clip("shared", 0.7)).spread(), space.spread(0.7)
     assert one.log_std.shape == (1,)
     log_prob = jax.jit(lambda spread: space.log_prob(parameters, spread, action))
     np.testing.assert_array_equal(log_prob(one), log_prob(each))

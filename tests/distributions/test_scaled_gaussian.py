@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from factorax.distributions import Gaussian, ScaledGaussian
-from factorax.spaces import WIDEST, ActionSpace
+from factorax.spaces import MAX_WIDTH, ActionSpace
 
 SCALED = checks.three(ScaledGaussian, low=-3, high=1)
 S = np.exp(checks.LOG_STD)
-ENDS = st.floats(-WIDEST, WIDEST, width=32, allow_subnormal=False)
+ENDS = st.floats(-MAX_WIDTH, MAX_WIDTH, width=32, allow_subnormal=False)
 RAW = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
 
 
@@ -54,7 +54,7 @@ def test_the_neutral_policy_is_that_of_the_gaussian_in_raw_units():
     np.testing.assert_array_equal(2 * deviation, raw_deviation)
 
 
-@given(st.tuples(ENDS, ENDS).map(sorted).filter(lambda ends: ends[1] - ends[0] <= WIDEST), RAW)
+@given(st.tuples(ENDS, ENDS).map(sorted).filter(lambda ends: ends[1] - ends[0] <= MAX_WIDTH), RAW)
 def test_bounds_are_reached_at_one_and_never_exceeded(ends, raw):
     actions = box(*ends)
     assert actions.kinds == ("scaled",)
@@ -82,7 +82,7 @@ def test_jax_reaches_the_bounds_too(ends):
 def test_on_a_box_from_minus_one_to_one_it_is_clipping_bit_for_bit(shape):
     unit = spaces.Box(-1.0, 1.0, (2,))
     space = unit if shape == "alone" else spaces.Tuple([unit, spaces.Discrete(3), spaces.Box(0.0, 9.0, (1,))])
-    scaled, clipped = (ActionSpace.of(space, bounded=bounded) for bounded in ("scale", "clip"))
+    scaled, clipped = (ActionSpace.of(space, bounded) for bounded in ("scale", "clip"))
     rng = np.random.default_rng(0)
     raw = (rng.normal(size=(10_000, len(scaled))) * 10 ** rng.uniform(-8, 1, (10_000, 1))).astype(np.float32)
     within = lambda raw, xp: [space.within(raw, xp)[:, :2] for space in (scaled, clipped)]  # noqa: E731

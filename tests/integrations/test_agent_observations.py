@@ -96,7 +96,7 @@ def test_masks_of_agents_are_one_mask(base):
     assert spec.action_mask.choices == (3, 3, 3)
     if base is Agents:
         row = spec.observations.row(first)
-        np.testing.assert_array_equal(spec.see(row, np), first["observation"].reshape(3, 3))
+        np.testing.assert_array_equal(spec.local_of(row, np), first["observation"].reshape(3, 3))
     else:
         assert env.local is None
         assert list(env.observation_space.spaces) == [*env.possible_agents, "action_mask"]

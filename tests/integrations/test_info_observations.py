@@ -187,7 +187,7 @@ def test_images_keep_their_rows_and_columns(form, names):
     row = spec.observations.row(obs)
     assert spec.observed_info == (("action_mask", row.size - 5, row.size),)
     assert (spec.action_mask.start, spec.action_mask.choices) == (row.size - 5, (2, 3))
-    assert spec.see(row, np).shape == (2, 2)
+    assert spec.local_of(row, np).shape == (2, 2)
     with pytest.raises(TypeError, match=r"got an image of shape \(8, 8, 3\), want vectors"):
         spec.observations.encoded(row, np)
 

@@ -66,7 +66,7 @@ def test_its_description():
     make = fx.wrap(plain, net, reward="info:b.c,a", weights=[1.0, 1.0])
     spec = Spec.of(make)
     assert spec.network.static.targets == ("b.c", "a")
-    assert (spec.num_envs, spec.network_is_own) == (2, False)
+    assert (spec.num_envs, spec.problem_defines_network) == (2, False)
     env = make()
     assert isinstance(env, FactoredVector)
     assert repr(env).startswith("<FactoredVector of 2 factors and 2 targets around SyncVectorEnv")

@@ -10,7 +10,7 @@ from ppo.helping import random_network
 
 from factorax import FactoredPPO, InfluenceNetwork
 from factorax.networks.arrangements import Encoded
-from factorax.networks.attention import HEADS, Attention
+from factorax.networks.attention import HEADS, AttentionNetwork
 from factorax.networks.mlp import LayerSettings
 from factorax.observations import ObservationSpace
 from factorax.spec import Spec
@@ -21,7 +21,7 @@ LINE = np.eye(5, k=1, dtype=bool) | np.eye(5, k=-1, dtype=bool)
 def network(rounds=1, graph=LINE):
     inputs = Encoded(ObservationSpace.of(spaces.Box(-1.0, 1.0, (10,))))
     key, settings = jax.random.key(0), LayerSettings((8,))
-    make = lambda: Attention(key, inputs, 2, (5, 3), 1.0, settings, identity=2, graph=graph, rounds=rounds)  # noqa: E731
+    make = lambda: AttentionNetwork(key, inputs, 2, (5, 3), 1.0, settings, identity=2, graph=graph, rounds=rounds)  # noqa: E731
     return random_network(make), np.random.default_rng(1).normal(size=(4, 5, 2)).astype(np.float32)
 
 

@@ -8,6 +8,7 @@ import pytest
 from ppo.helping import random_network
 
 from factorax import FactoredPPO, InfluenceNetwork
+from factorax.networks import policy_arrays
 from factorax.ppo import Config, Learner
 
 SMALL = {"n_envs": 2, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "hidden": (8,)}
@@ -73,7 +74,7 @@ def test_numpy_computes_the_same(monkeypatch):
     policy = model.program.collector.plan.policy
     assert policy.by_choice
     local = Levers().local
-    ours = type(policy)(**{**vars(policy), "local": local}).network(agent.policy.to_numpy(), 2)(obs)
+    ours = type(policy)(**{**vars(policy), "local": local}).network(policy_arrays(agent.policy), 2)(obs)
     theirs, _ = eqx.filter_jit(agent.policy)(obs, local(obs))
     assert np.allclose(ours, theirs, atol=1e-5)
 

@@ -88,11 +88,11 @@ def test_components_see_their_own_and_the_images():
     space.seed(1)
     rows = conv.space.row(space.sample())
     local = np.arange(6, dtype=np.float32).reshape(3, 2)
-    seen, alone = jax.jit(lambda rows, local: (conv.seen(rows, local, 3), conv.seen(rows, None, 3)))(rows, local)
-    assert seen.shape == (3, conv.seen_size(2))
+    seen, alone = jax.jit(lambda rows, local: (conv.inputs(rows, local, 3), conv.inputs(rows, None, 3)))(rows, local)
+    assert seen.shape == (3, conv.input_size(2))
     np.testing.assert_array_equal(np.asarray(seen)[:, :2], local)
     np.testing.assert_array_equal(*np.asarray(seen)[[0, 2], 2:])
-    assert alone.shape == (3, conv.seen_size(None))
+    assert alone.shape == (3, conv.input_size(None))
 
 
 def test_there_has_to_be_an_image():

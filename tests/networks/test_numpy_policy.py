@@ -11,10 +11,10 @@ from rollouts.environments import Drift
 from rollouts.helping import factory, parameters, plan_of
 
 from factorax import Factorisation, InfluenceNetwork
+from factorax.networks import numpy_policy
 from factorax.networks.numpy_policy import TILE, NumpyPolicy, PolicyArrays
 from factorax.ppo import Config, Learner
 from factorax.ppo.state import RunningMoments
-from factorax.rollouts import numpy_policy
 
 SMALL = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "hidden": (16, 16)}
 

@@ -85,7 +85,7 @@ def test_sequences_are_steps_one_after_another(architecture, policy):
         out, memory = step(x, memory)
         outputs.append(out)
         memories.append(memory)
-    got, after = unroll(obs, first, starts)
+    got, _, after = unroll(obs, first, starts)
     np.testing.assert_allclose(got, np.stack(outputs), atol=1e-6)
     np.testing.assert_allclose(after, np.stack(memories), atol=1e-6)
 
@@ -125,7 +125,7 @@ def test_every_component_remembers_for_itself():
     learner = learner_of(policy="shared")
     net = random_network(lambda: learner.init().agent.policy.net)
     c, step = net.shape[0], eqx.filter_jit(lambda local, memory: net.step(None, local, memory)[1])
-    local = np.zeros((1, *learner.spec.see(np.zeros(learner.spec.n_inputs), np).shape), np.float32)
+    local = np.zeros((1, *learner.spec.local_of(np.zeros(learner.spec.n_inputs), np).shape), np.float32)
     memory = np.zeros((1, net.memory), np.float32)
     moved, still = (
         np.asarray(step(x, memory)).reshape(c, -1) for x in (local + np.eye(c, 1, dtype=np.float32) * 3, local)

@@ -4,8 +4,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from factorax.ppo import TrainingBatch
-
 
 def random_network(make, seed=0):
     """The network that a function makes, with matrices drawn by NumPy, for which nothing is compiled, biases of 0, and
@@ -24,19 +22,29 @@ def random_network(make, seed=0):
 
 
 def rollout(learner, state):
-    """A batch of the policy of this state, compiled as a whole, in less time than its operations one by one."""
+    """A rollout of the policy of this state, compiled as a whole, in less time than its operations one by one."""
 
     @jax.jit
-    def batch(state):
-        _, _, transitions = learner.collector.collect(learner.behaviour(state), state.environments, state.key)
-        return TrainingBatch(
-            obs=transitions.obs,
-            local=learner.see(transitions.obs),
-            action=transitions.action,
-            psi=transitions.psi,
-            next_obs=transitions.next_obs,
-            terminated=transitions.terminated,
-            truncated=transitions.truncated,
-        )
+    def collected(state):
+        state, transitions = learner.collect(state)
+        return learner.rollout(state, transitions)[0]
 
-    return batch(state)
+    return collected(state)
+
+
+def credit_of(rule, agent, rollout, k=None):
+    """The credit of every factor in a rollout, with the settings of the update."""
+    k = rule.network.static if k is None else k
+    (_, _), credit = rule.method.credit(rule, (agent, None), rollout, k, rule.config.hyper, jax.random.key(0))
+    return credit
+
+
+def samples_of(rule, agent, rollout, k=None):
+    """The samples of a rollout, with its credit."""
+    return rule.samples(agent, rollout, credit_of(rule, agent, rollout, k))
+
+
+def loss_of(rule, agent, samples, hyper=None):
+    """The loss of samples as one minibatch."""
+    outputs = rule.method.evaluate(rule, agent, samples)
+    return rule.method.loss(rule, outputs, samples, rule.config.hyper if hyper is None else hyper)[0]

@@ -1,4 +1,4 @@
-"""Updates, agents and batches for the tests of `factorax.ppo.update`."""
+"""Updates, agents and rollouts for the tests of `factorax.ppo.update`."""
 
 import equinox as eqx
 import jax
@@ -9,8 +9,9 @@ import factorax as fx
 from factorax.networks.arrangements import Encoded, Joint
 from factorax.networks.mlp import LayerSettings
 from factorax.networks.policies import Critic, Policy
-from factorax.ppo import Agent, Config, TrainingBatch, Update, gae
+from factorax.ppo import Agent, Config, Rollout, Update, diagnostics, gae
 from factorax.spec import Spec
+from ppo import helping
 from ppo.helping import random_network
 
 T, B, N_INPUTS = 6, 4, 3
@@ -48,12 +49,8 @@ def make_agent(update, m=3, hidden=(5,), seed=0):
     return Agent(Policy(joint((c, width), 2 * seed), spread), Critic(joint((m, 1), 2 * seed + 1)))
 
 
-def make_batch(update, agent, m=3, seed=0, **more):
+def make_rollout(update, agent, m=3, seed=0, **more):
     """A rollout with random rewards, in which some episodes are terminated and some truncated."""
-    return _draw_batch(update, agent, m, seed)._replace(**more)
-
-
-def _draw_batch(update, agent, m, seed):
     rng, components = np.random.default_rng(seed + 100), update.spec.components
     obs, next_obs = rng.normal(size=(2, T, B, N_INPUTS)).astype(np.float32)
     noise = components.noise(rng, T * B, np.asarray(agent.policy.spread.log_std))
@@ -61,7 +58,7 @@ def _draw_batch(update, agent, m, seed):
     action = components.choose(parameters.reshape(noise.shape), noise).reshape(T, B, -1).astype(np.float32)
     terminated, truncated = rng.random(size=(2, T, B)) < 0.2
     psi = jax.device_put(rng.normal(size=(T, B, m)).astype(np.float32))
-    batch = TrainingBatch(
+    rollout = Rollout(
         obs=obs,
         local=None,
         action=action,
@@ -70,7 +67,7 @@ def _draw_batch(update, agent, m, seed):
         terminated=terminated,
         truncated=truncated,
     )
-    return jax.device_put(batch)
+    return jax.device_put(rollout._replace(**more))
 
 
 def perturbed(agent, by=0.3, seed=7):
@@ -79,25 +76,18 @@ def perturbed(agent, by=0.3, seed=7):
     return jax.tree.map(lambda x: jax.device_put(np.float32(np.asarray(x) + by * rng.normal(size=x.shape))), agent)
 
 
-@eqx.filter_jit
-def samples_of(update, agent, batch, net):
-    return update.samples(agent, batch, net)
+samples_of = eqx.filter_jit(helping.samples_of)
+loss_of = eqx.filter_jit(helping.loss_of)
 
 
 @eqx.filter_jit
-def loss_gradient(update, agent, samples, old):
-    return eqx.filter_grad(lambda a: update.loss(a, samples, old, 0.0)[0])(agent)
+def loss_gradient(update, agent, samples):
+    return eqx.filter_grad(lambda a: helping.loss_of(update, a, samples))(agent)
 
 
 @eqx.filter_jit
-def loss_of(update, agent, samples, old, kl_coef=0.0):
-    return update.loss(agent, samples, old, kl_coef)
-
-
-@eqx.filter_jit
-def loss_and_gradient(update, agent, samples, old):
-    """The loss and its metrics, and the gradient."""
-    return eqx.filter_value_and_grad(lambda a: update.loss(a, samples, old, 0.0), has_aux=True)(agent)
+def metrics_of(update, acting, agent, samples):
+    return diagnostics.update_metrics(update, acting, agent, samples, update.config.hyper)
 
 
 @eqx.filter_jit
@@ -106,19 +96,14 @@ def outputs_of(network, obs):
     return network(obs, None)
 
 
-@eqx.filter_jit
-def estimates_of(update, agent, batch, net, hyper):
-    return update.estimates(agent, batch, net, hyper)
-
-
 def assert_close(got, want, rtol=2e-4, atol=2e-6):
     for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(g, w, rtol=rtol, atol=atol)
 
 
 @eqx.filter_jit
-def advantages(update, agent, batch):
-    c, terminated = update.config, batch.terminated[..., None]
-    value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)
-    ended = terminated | batch.truncated[..., None]
-    return gae(batch.psi, value, after, terminated=terminated, ended=ended, gamma=c.gamma, trace=c.gae_lambda)
+def advantages(update, agent, rollout):
+    c, terminated = update.config, rollout.terminated[..., None]
+    value, after = agent.critic(rollout.obs, None), agent.critic(rollout.next_obs, None)
+    ended = terminated | rollout.truncated[..., None]
+    return gae(rollout.psi, value, after, terminated=terminated, ended=ended, gamma=c.gamma, trace=c.gae_lambda)

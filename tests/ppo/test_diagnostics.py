@@ -7,7 +7,7 @@ import pytest
 import factorax as fx
 from factorax.ppo import Config, Learner, diagnostics
 from factorax.problems import chain
-from ppo.helping import rollout
+from ppo.helping import rollout, samples_of
 
 SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (8,)}
 
@@ -21,14 +21,14 @@ def test_signal_and_noise_are_those_of_single_gradients(policy):
     rule, state = learner.rule, learner.init()
     batch = rollout(learner, state)
     net, weights = learner.spec.network, learner.spec.weights
-    samples = rule.samples(state.agent, batch)
-    total = rule.samples(state.agent, batch, fx.InfluenceNetwork.complete(1, 3)).credit
-    hyper = learner.config.hyper
-    advantage = rule.target_advantages(state.agent, batch, hyper)
+    samples = samples_of(rule, state.agent, batch)
+    advantage = diagnostics.target_advantages(rule, state.agent, batch, learner.config.hyper)
+    total = fx.credit(fx.InfluenceNetwork.complete(1, 3), advantage, weights)
     np.testing.assert_allclose(fx.credit(net, advantage, weights), samples.credit, rtol=1e-4, atol=1e-5)
     by_step = advantage.reshape(batch.psi.shape)
     report = diagnostics.variance_report(learner.spec, state.agent, samples, by_step, net)
-    snr = diagnostics.gradient_snr(learner.spec, state.agent, samples, rule.standardised(samples))
+    snr = diagnostics.rollout_metrics(rule, state.agent, samples)["factor/gradient_snr"]
+    standardised = (samples.credit - samples.credit.mean()) / samples.credit.std(ddof=1)
     hidden = np.broadcast_to(state.agent.policy.net.features(samples.obs, samples.local), (64, 3, 8))
     mean = samples.parameters[..., 0]
     score = np.asarray((samples.action - mean) * jnp.exp(-2 * state.agent.policy.spread.log_std), float)
@@ -38,7 +38,7 @@ def test_signal_and_noise_are_those_of_single_gradients(policy):
         g = z * np.asarray(credit, float)[..., None]
         return (g.mean(axis=0) ** 2).sum(axis=-1), g.var(axis=0).sum(axis=-1)
 
-    signal, noise = moments(np.broadcast_to(rule.standardised(samples), (64, 3)))
+    signal, noise = moments(np.broadcast_to(standardised, (64, 3)))
     noise = noise * 64 / 63
     np.testing.assert_allclose(snr, (signal - noise / 64) / noise, rtol=2e-3, atol=1e-5)
     np.testing.assert_allclose(report["variance/factored"], moments(samples.credit)[1], rtol=2e-3)

@@ -74,14 +74,14 @@ class Declares(gym.Env):
 
 def test_what_was_given_to_wrap_was_chosen_and_what_the_environment_declares_was_not():
     ones = fx.InfluenceNetwork(np.ones((2, 2)))
-    assert not Spec.of(fx.wrap(Declares, ones)).network_is_own
+    assert not Spec.of(fx.wrap(Declares, ones)).problem_defines_network
     with pytest.warns(fx.structure.StructureWarning, match="network: got none"):
-        assert not Spec.of(fx.wrap(Declares)).network_is_own
+        assert not Spec.of(fx.wrap(Declares)).problem_defines_network
     declared = Spec.of(fx.wrap(lambda: Declares(ones)))
-    assert declared.network_is_own
+    assert declared.problem_defines_network
     with pytest.warns(fx.structure.StructureWarning, match="each of 2 actions to each of 2 targets"):
         warn_if_dense(declared, Config())
-    assert not declared.with_network(ones).network_is_own
+    assert not declared.with_network(ones).problem_defines_network
 
 
 def test_a_run_shorter_than_a_rollout_says_what_will_happen():

@@ -1,4 +1,5 @@
-"""`Learner` and `Program`: seeds side by side, what is compiled when, and that factored gradients learn faster."""
+"""`Learner`: pure functions of seeds and states, from a scan to a model and a file, and factored gradients learn
+faster."""
 
 import dataclasses
 
@@ -11,44 +12,110 @@ import pytest
 from scipy import stats
 from small_settings import SMALL
 
-from factorax.ppo import Config, Learner, Program
+from factorax.ppo import Config, FactoredPPO, Learner
 from factorax.problems import chain, queues
 from factorax.structure import LaggedNetwork
 
 
+def assert_equal(one, other):
+    """Compare all arrays of two trees, bit for bit."""
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(*(jax.tree.leaves(tree) for tree in (one, other)), strict=True):
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.slow
-def test_seeds_side_by_side_are_seeds_apart():
+def test_seeds_in_parallel_are_seeds_one_by_one():
     learner = Learner.of(chain(3, delay=2, horizon=6), config=Config(**SMALL, policy="shared", normalize_reward=True))
     both = eqx.filter_jit(eqx.filter_vmap(learner.init))(jnp.array([3, 4]))
     together = eqx.filter_jit(eqx.filter_vmap(learner.update))
     for _ in range(2):
         both, metrics = together(both)
-    program = Program(learner)
+    update = jax.jit(learner.update)
     for i, seed in enumerate((3, 4)):
         state = learner.init(seed)
         for _ in range(2):
-            state, alone = program.update(state)
+            state, alone = update(state)
         for name, value in alone.items():
             np.testing.assert_allclose(metrics[name][i], value, rtol=2e-3, atol=2e-4, err_msg=name)
         for a, b in zip(jax.tree.leaves(both.agent), jax.tree.leaves(state.agent), strict=True):
             np.testing.assert_allclose(a[i], b, rtol=1e-3, atol=1e-4)
 
 
+def test_a_key_is_as_good_as_its_seed():
+    learner = Learner.of(chain(3), config=Config(**SMALL, seed=5))
+    init = eqx.filter_jit(learner.init)
+    assert_equal(init(jax.random.key(3)), init(3))
+    assert_equal(learner.init(), learner.init(5))  # by default that of the settings
+    keys = jax.random.split(jax.random.key(0))
+    both = eqx.filter_jit(eqx.filter_vmap(learner.init))(keys)
+    assert_equal(jax.tree.map(lambda x: x[1], both).environments, init(keys[1]).environments)
+
+
+@pytest.mark.slow
+def test_a_scan_of_updates_is_a_loop():
+    learner = Learner.of(chain(3, horizon=6), config=Config(**SMALL, anneal=("learning_rate",), total_timesteps=72))
+    state = learner.init(0)
+    scanned, rows = jax.jit(lambda state: jax.lax.scan(lambda s, _: learner.update(s), state, length=3))(state)
+    update = jax.jit(learner.update)
+    for i in range(3):
+        state, metrics = update(state)
+        np.testing.assert_allclose(rows["train/loss"][i], metrics["train/loss"], rtol=1e-4)
+    for a, b in zip(jax.tree.leaves(scanned.agent), jax.tree.leaves(state.agent), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    assert int(scanned.timesteps) == 72
+
+
+@pytest.mark.slow
+def test_stacked_states_become_models_and_files(tmp_path):
+    """From `vmap` over seeds and rates to models, a file, and back."""
+    model = FactoredPPO("chain:3", **SMALL)
+    learner = model.learner
+    init = eqx.filter_jit(eqx.filter_vmap(lambda seed, rate: learner.init(seed, learning_rate=rate)))
+    states = init(jnp.array([3, 4]), jnp.array([1e-3, 1e-2]))
+    states, _ = eqx.filter_jit(eqx.filter_vmap(learner.update))(states)
+    obs = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    actions = []
+    for i in range(2):
+        trained = model.with_state(states, index=i)
+        assert trained.num_timesteps == 24
+        np.testing.assert_array_equal(trained.state.hyper.learning_rate, states.hyper.learning_rate[i])
+        trained.save(tmp_path / f"{i}")
+        loaded = FactoredPPO.load(tmp_path / f"{i}")
+        actions.append(trained.predict(obs, deterministic=True)[0])
+        np.testing.assert_array_equal(loaded.predict(obs, deterministic=True)[0], actions[-1])
+        assert_equal(loaded.state._replace(hyper=None), trained.state._replace(hyper=None))
+    assert not np.array_equal(*actions)
+    assert model.num_timesteps == 0  # the first model is as it was
+    other = Learner.of(chain(3), config=Config(**SMALL | {"hidden": (4,)}))
+    with pytest.raises(ValueError, match=r"state: got arrays of other shapes .*; want index= for stacked states"):
+        model.with_state(states)
+    with pytest.raises(ValueError, match=r"state: got arrays of other shapes than those of this model, want"):
+        model.with_state(other.init(0))
+    with pytest.raises(TypeError, match=r"state: got .*, want a TrainState"):
+        model.with_state({})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "settings"),
     [
-        (chain(10, delay=2, horizon=10), {"policy": "independent", "n_steps": 20, "initial_log_std": -0.5}),
-        (queues(3, 3, horizon=20, hops=1), {"policy": "shared", "n_steps": 20}),
+        (
+            chain(10, delay=2, horizon=10),
+            {"policy": "independent", "n_steps": 20, "distribution": "scale,initial_log_std=-0.5"},
+        ),
+        (queues(3, 3, horizon=20, hops=1), {"policy": "shared"}),
     ],
     ids=["chain", "queues"],
 )
-def test_factored_beats_vanilla(problem, settings):
+def test_factored_beats_ppo(problem, settings):
     """At equal steps, over six seeds that both have: the mean difference is above zero with 99 % confidence."""
     final = {}
-    settings = SMALL | {"n_envs": 8, "batch_size": 160, "n_epochs": 4, "learning_rate": 1e-2} | settings
-    for estimator in ("factored", "vanilla"):
-        learner = Learner.of(problem, config=Config(**settings, estimator=estimator))
+    settings = SMALL | {"n_envs": 8, "n_steps": 20, "batch_size": 160, "n_epochs": 4, "learning_rate": 1e-2} | settings
+    for method in ("factored", "ppo"):
+        learner = Learner.of(problem, config=Config(**settings, method=method))
 
         @eqx.filter_jit
         @eqx.filter_vmap
@@ -56,69 +123,15 @@ def test_factored_beats_vanilla(problem, settings):
             _, metrics = jax.lax.scan(lambda s, _: learner.update(s), learner.init(seed), None, 30)
             return metrics["rollout/ep_rew_mean"][-5:].mean()
 
-        final[estimator] = np.asarray(train(jnp.arange(6)))
-    difference = final["factored"] - final["vanilla"]
+        final[method] = np.asarray(train(jnp.arange(6)))
+    difference = final["factored"] - final["ppo"]
     error = stats.sem(difference) * stats.t.ppf(0.99, 5)
     assert difference.mean() - error > 0, final
 
 
-def counted(problem):
-    """The problem, and a list that grows whenever JAX traces its step."""
-    traces = []
-
-    def step(key, state, action):
-        traces.append(None)
-        return problem.step(key, state, action)
-
-    return dataclasses.replace(problem, step=step), traces
-
-
-@pytest.mark.slow
-def test_a_program_compiles_once_for_all_states():
-    """Other seeds and other hyper-parameters do not compile it again; nor does `update` after `update_seeds`."""
-    problem, traces = counted(chain(3, horizon=6))
-    learner = Learner.of(problem, config=Config(**SMALL))
-    program = Program(learner)
-    state, _ = program.update(learner.init(0))
-    once = len(traces)
-    assert once > 0
-    for other in (state, learner.init(5), learner.init(0, learning_rate=0.1, clip_range=0.5)):
-        program.update(other)
-    assert len(traces) == once
-    states = eqx.filter_vmap(learner.init)(jnp.arange(3))
-    states, metrics = program.update_seeds(states)
-    assert metrics["train/loss"].shape == (3,)
-    twice = len(traces)
-    assert twice > once
-    program.update_seeds(states)
-    program.update(state)
-    assert len(traces) == twice
-
-
-@pytest.mark.slow
-def test_a_program_gives_what_the_pure_update_gives():
-    learner = Learner.of(chain(3, horizon=6), config=Config(**SMALL))
-    state = learner.init(0)
-    (one, _), (other, _) = Program(learner).update(state), eqx.filter_jit(learner.update)(state)
-    for a, b in zip(*(jax.tree.leaves(x._replace(key=None)) for x in (one, other)), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.slow
-def test_an_evaluation_compiles_once_for_its_number_of_episodes():
-    problem, traces = counted(chain(3, horizon=6))
-    learner = Learner.of(problem, config=Config(**SMALL))
-    program = Program(learner)
-    play = program.collector.play_episodes
-    play(learner.behaviour(learner.init(0)), 3, deterministic=True, seed=0)
-    once = len(traces)
-    play(learner.behaviour(learner.init(1)), 3, deterministic=True, seed=1)
-    assert len(traces) == once
-
-
 def test_the_pure_update_is_for_jax_problems_alone():
     learner = Learner.of(lambda: gym.make("CartPole-v1"), config=Config(**SMALL))
-    with pytest.raises(TypeError, match=r"update: is a pure function only for JAX problems; use Program\(learner\)"):
+    with pytest.raises(TypeError, match="update: is a pure function only for JAX problems"):
         learner.update(learner.init(0))
 
 
@@ -174,11 +187,4 @@ def test_a_setting_of_a_state_is_one_valid_number(hyper, message):
 )
 def test_policy_and_critic_follow_from_the_problem(problem, network, settings, chosen):
     config = Learner.of(problem, network, Config(**SMALL | settings)).config
-    assert (config.policy, config.critic) == chosen
-
-
-def test_a_shared_policy_that_cannot_tell_components_apart_is_refused():
-    problem = dataclasses.replace(chain(3), local=None)
-    with pytest.raises(ValueError, match=r"identity: got 0 with policy='shared'"):
-        Learner.of(problem, config=Config(**SMALL, policy="shared"))
-    assert Learner.of(problem, config=Config(**SMALL, policy="shared", identity=2)).config.identity == 2
+    assert (str(config.policy), str(config.critic)) == chosen

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.ppo import Config, FactoredPPO, Learner, Program, diagnostics
+from factorax.ppo import Config, FactoredPPO, Learner, diagnostics
+from factorax.ppo.losses import standardise
 from factorax.problems import chain, contextual_bandit
 from factorax.structure import Factorisation
-from ppo.helping import rollout
+from ppo.helping import loss_of, rollout, samples_of
 
 SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (8,)}
 
@@ -29,7 +30,7 @@ def test_a_correlation_is_learnt():
     problem = dataclasses.replace(good, step=step, network=net, weights=np.ones(1), local=None)
     settings = SMALL | {"n_steps": 64, "learning_rate": 1e-2, "ent_coef": 0.02, "n_epochs": 4}
     factored = net.factor(Factorisation([[0, 1]], 2))
-    model = FactoredPPO(problem, factored, covariance="full", **settings).learn(20_000, progress_bar=False)
+    model = FactoredPPO(problem, factored, distribution="scale,std=full", **settings).learn(20_000, progress_bar=False)
     W = float(model.state.agent.policy.spread.mixing[0, 1, 0])
     assert W < -0.8
     plain = FactoredPPO(problem, factored, **settings)
@@ -39,7 +40,7 @@ def test_a_correlation_is_learnt():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [{"objective": "natural", "natural_kl": 0.01}, {"objective": "a2c", "critic": "none", "gae_lambda": 1.0}],
+    [{"method": "natural,kl=0.01"}, {"method": "a2c", "critic": "none", "gae_lambda": 1.0}],
     ids=["natural", "REINFORCE"],
 )
 def test_variants_learn(settings):
@@ -56,7 +57,7 @@ def test_without_a_critic_the_credit_is_what_followed():
     state = learner.init()
     assert state.agent.critic is None
     batch = rollout(learner, state)
-    got = learner.rule.samples(state.agent, batch).credit.reshape(8, 8, 3)
+    got = samples_of(learner.rule, state.agent, batch).credit.reshape(8, 8, 3)
     to_go, want = np.zeros((8, 3)), []
     for psi in np.asarray(batch.psi)[::-1]:  # horizon and rollout end together
         to_go = psi + 0.9 * to_go
@@ -78,9 +79,9 @@ def test_settings_side_by_side_are_settings_apart():
         states, metrics = together(states)
     for i, (rate, gamma) in enumerate(zip(rates.tolist(), discounts.tolist(), strict=True)):
         alone = Learner.of(problem, config=dataclasses.replace(base, learning_rate=rate, gamma=gamma))
-        state, program = alone.init(0), Program(alone)
+        state, update = alone.init(0), jax.jit(alone.update)
         for _ in range(2):
-            state, want = program.update(state)
+            state, want = update(state)
         np.testing.assert_allclose(metrics["train/learning_rate"][i], want["train/learning_rate"], rtol=1e-5)
         for a, b in zip(jax.tree.leaves(states.agent), jax.tree.leaves(state.agent), strict=True):
             np.testing.assert_allclose(a[i], b, rtol=1e-3, atol=1e-4)
@@ -97,16 +98,17 @@ def test_an_idle_factor_counts_nowhere():
     rule, state = learner.rule, learner.init()
     mask = jnp.broadcast_to(jnp.array([True, False, True]), (8, 8, 3))
     batch = rollout(learner, state)._replace(factor_mask=mask)
-    samples = rule.samples(state.agent, batch)
+    samples = samples_of(rule, state.agent, batch)
     other = samples._replace(credit=samples.credit.at[:, 1].set(1e6))
     for s in (samples, other):
-        s = jnp.asarray(rule.standardised(s))[:, np.array([0, 2])]
-        np.testing.assert_allclose(s.mean(), 0, atol=1e-5)
-        np.testing.assert_allclose(s.std(ddof=1), 1, rtol=1e-4)
-    a, b = (rule.loss(state.agent, s, state.agent.policy.spread, 0.0) for s in (samples, other))
-    np.testing.assert_allclose(a[0], b[0], rtol=1e-5)
-    assert a[1]["factor/entropy"][1] == 0
-    np.testing.assert_allclose(
-        a[1]["train/entropy_loss"], -2 * (0.5 * np.log(2 * np.pi * np.e) + np.log(0.5)), rtol=1e-5
-    )
-    assert diagnostics.gradient_snr(learner.spec, state.agent, samples, rule.standardised(samples))[1] == 0
+        standardised = np.asarray(standardise(s.credit, s.acted))[:, [0, 2]]
+        np.testing.assert_allclose(standardised.mean(), 0, atol=1e-5)
+        np.testing.assert_allclose(standardised.std(ddof=1), 1, rtol=1e-4)
+    np.testing.assert_allclose(loss_of(rule, state.agent, samples), loss_of(rule, state.agent, other), rtol=1e-5)
+    a, b = (diagnostics.update_metrics(rule, state.agent, state.agent, s, state.hyper) for s in (samples, other))
+    for name in a:
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-5, atol=1e-6, err_msg=name)
+    assert a["factor/entropy"][1] == a["factor/kl"][1] == 0
+    np.testing.assert_allclose(a["train/entropy_loss"], -2 * (0.5 * np.log(2 * np.pi * np.e) + np.log(0.5)), rtol=1e-5)
+    for s in (samples, other):
+        assert diagnostics.rollout_metrics(rule, state.agent, s)["factor/gradient_snr"][1] == 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.ppo import Config, Learner, Program
+from factorax.ppo import Config, Learner
 from factorax.problems import chain, contextual_bandit
 from factorax.structure import LaggedNetwork, StateNetwork
 
@@ -30,7 +30,7 @@ def all_close(one, other):
 @pytest.mark.slow
 def test_without_lags_it_is_the_static_network():
     problem = chain(3)
-    settings = {"critic": "none", "objective": "a2c", "gae_lambda": 1.0, "batch_size": 80}
+    settings = {"critic": "none", "method": "a2c", "gae_lambda": 1.0, "batch_size": 80}
     one, _ = after_an_update(problem, problem.network, **settings)
     other, _ = after_an_update(problem, LaggedNetwork({0: problem.network}), **settings)
     all_close(one, other)
@@ -71,9 +71,10 @@ def test_a_factor_mask_reaches_the_function():
     [LaggedNetwork.from_lags([[0, 2], [-1, 0]]), StateNetwork(lambda o, i: jnp.ones((1, 1, 2, 2)), [[1, 1], [1, 1]])],
     ids=["lagged", "state"],
 )
-def test_a_critic_of_factors_is_refused(network):
-    with pytest.raises(ValueError, match="critic='target'"):
-        Learner.of(chain(2), network, Config(critic="factor", n_envs=4, n_steps=20, batch_size=40))
+@pytest.mark.parametrize("settings", [{"critic": "factor"}, {"method": "coma"}], ids=str)
+def test_a_critic_of_credits_is_refused(network, settings):
+    with pytest.raises(ValueError, match=r"critic: got .* want .*critic='target'"):
+        Learner.of(chain(2), network, Config(**settings, n_envs=4, n_steps=20, batch_size=40))
 
 
 def test_anything_else_is_no_network():
@@ -87,9 +88,9 @@ def test_a_schedule_moves_from_one_network_to_the_other():
     problem, end = chain(3, delay=2, horizon=6), fx.InfluenceNetwork.complete(3, 3)
     schedule = fx.NetworkSchedule(problem.network, end, steps=24)
     learner = Learner.of(problem, schedule, Config(n_envs=4, n_steps=6, batch_size=12, n_epochs=1, hidden=(8,)))
-    state, program = learner.init(), Program(learner)
+    state, update = learner.init(), jax.jit(learner.update)
     for net in (problem.network, end):
-        fixed = Program(Learner.of(problem, net, learner.config))
-        (new, got), (_, want) = program.update(state), fixed.update(state)
+        fixed = jax.jit(Learner.of(problem, net, learner.config).update)
+        (new, got), (_, want) = update(state), fixed(state)
         np.testing.assert_allclose(got["train/loss"], want["train/loss"], rtol=1e-5)
         state = new

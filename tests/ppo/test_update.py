@@ -1,68 +1,46 @@
-"""An update of factored PPO: epochs, minibatches, the step of the optimiser and the coefficient of the KL penalty."""
+"""An update of factored PPO: passes, minibatches, the step of the optimizer, and when it stops."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
-from scipy import stats
 
-from factorax.ppo import update
-from factorax.ppo.epochs import shuffled
-from factorax.ppo.update import FlatParameters
-from ppo.ppo_cases import NET, SPACES, assert_close, loss_gradient, make_agent, make_batch, make_update, samples_of
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("target", "grows"), [(1e-9, 1.5), (1e3, 0.5), (None, 1.0), ("near", 1.0)])
-def test_the_kl_coefficient_adapts(target, grows):
-    settings = {"n_epochs": 2, "learning_rate": 1e-2, "kl_coef": 0.2}
-    if target == "near":
-        target = float(adapt(kl_coef_target=1e3, **settings)[1]["train/kl"])
-    coefficient, metrics = adapt(kl_coef_target=target, **settings)
-    assert metrics["train/kl"] > 1e-8
-    np.testing.assert_allclose(coefficient, 0.2 * grows, rtol=1e-6)
-    np.testing.assert_allclose(metrics["train/kl_coef"], coefficient)
+from factorax.ppo import FactoredPPO
+from factorax.problems import contextual_bandit
+from ppo.ppo_cases import (
+    NET,
+    SPACES,
+    assert_close,
+    loss_gradient,
+    make_agent,
+    make_rollout,
+    make_update,
+    metrics_of,
+    samples_of,
+)
 
 
-def adapt(**settings):
-    update = make_update(SPACES["box"], **settings)
-    agent = make_agent(update, hidden=())
-    state = update.optimiser().init(eqx.filter(agent, eqx.is_array))
-    batch = make_batch(update, agent)
-    _, _, coefficient, metrics = update.learn(agent, state, batch, kl_coef=jnp.float32(0.2), key=jax.random.key(0))
-    return coefficient, metrics
+@eqx.filter_jit
+def learn(update, agent, rollout):
+    """The agent after an update from a new state of the optimizer, and metrics."""
+    state = update.optimiser(update.config.hyper).init(eqx.filter(agent, eqx.is_array))
+    agent, _, _, metrics = update.learn(agent, state, rollout, key=jax.random.key(0))
+    return agent, metrics
 
 
 @pytest.mark.slow
-def test_all_samples_are_seen_in_every_epoch():
-    """One minibatch, one epoch, no cut: the step of Adam is the sign of the whole batch's gradient."""
+def test_an_update_uses_all_samples():
+    """One minibatch, one epoch, no clipping: the step of Adam is the sign of the whole rollout's gradient."""
     update = make_update(SPACES["box"], n_epochs=1, learning_rate=1e-3, max_grad_norm=1e9)
     agent = make_agent(update, hidden=())
-    batch = make_batch(update, agent)
-    state = update.optimiser().init(eqx.filter(agent, eqx.is_array))
-    new, _, _, metrics = update.learn(agent, state, batch, kl_coef=jnp.float32(0.0), key=jax.random.key(0))
-    g = loss_gradient(update, agent, samples_of(update, agent, batch, NET), agent.policy.spread)
+    rollout = make_rollout(update, agent)
+    new, metrics = learn(update, agent, rollout)
+    g = loss_gradient(update, agent, samples_of(update, agent, rollout, NET))
     want = jax.tree.map(lambda x, g: x - 1e-3 * g / (jnp.abs(g) + 1e-5), agent, g)
     assert_close(new, want, rtol=1e-4, atol=1e-5)
     length = np.sqrt(sum((np.asarray(x) ** 2).sum() for x in jax.tree.leaves(g)))
     np.testing.assert_allclose(metrics["train/grad_norm"], length, rtol=1e-4)
-
-
-@pytest.mark.parametrize("size", [1, 2, 6, 64, 1000, 70_000])
-def test_a_shuffle_has_every_number_once(size):
-    order = jax.jit(shuffled, static_argnums=1)(jax.random.key(0), size)
-    np.testing.assert_array_equal(np.sort(order), np.arange(size))
-
-
-def test_a_shuffle_is_uniform():
-    """Each of the 24 orders of four numbers in 24,000 shuffles, by χ²; passed with a chance of 99.9 %."""
-    draw = jax.jit(lambda key: jax.vmap(lambda key: shuffled(key, 4))(jax.random.split(key, 24_000)))
-    orders = draw(jax.random.key(1))
-    counts = np.unique(np.asarray(orders), axis=0, return_counts=True)[1]
-    assert len(counts) == 24
-    assert ((counts - 1000) ** 2 / 1000).sum() < stats.chi2.ppf(0.999, 23)
 
 
 def test_the_learning_rate_is_the_length_of_a_step():
@@ -73,50 +51,44 @@ def test_the_learning_rate_is_the_length_of_a_step():
     np.testing.assert_allclose(step, [-0.25], rtol=1e-3)
 
 
-class Layers(eqx.Module):
-    kernel: jax.Array
-    bias: jax.Array
-    steps: jax.Array
-    name: str = eqx.field(static=True, default="layers")
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["factored", "ppo"])
+def test_an_update_stops_before_the_first_minibatch_beyond_the_limit(method):
+    """With whole rollouts as minibatches: the update is one of fewer epochs, after which the divergence of the joint
+    action is beyond the limit for the first time."""
+    settings = {"method": method, "learning_rate": 3e-2}
+    free = make_update(SPACES["box"], n_epochs=6, **settings)
+    agent = make_agent(free)
+    rollout = make_rollout(free, agent)
+    agents = [learn(make_update(SPACES["box"], n_epochs=n, **settings), agent, rollout)[0] for n in range(1, 6)]
+    samples = samples_of(free, agent, rollout)
+
+    def divergence(other):
+        log_ratio = free.log_prob(other.policy(samples.obs, None), samples.action) - samples.log_prob
+        joint = log_ratio.sum(axis=-1)
+        return (jnp.expm1(joint) - joint).mean()
+
+    far = [float(eqx.filter_jit(divergence)(other)) for other in agents]
+    limit = (max(far[:2]) + far[2]) / 2
+    assert max(far[:2]) < limit < far[2]
+    limited = make_update(SPACES["box"], n_epochs=6, target_kl=limit / 1.5, **settings)
+    new, metrics = learn(limited, agent, rollout)
+    assert metrics["train/n_minibatches"] == 3
+    assert_close(new, agents[2], rtol=1e-5)
+    if method == "ppo":  # as in Stable-Baselines3, it is `approx_kl` itself
+        np.testing.assert_allclose(metrics_of(free, agent, new, samples)["train/approx_kl"], far[2], rtol=1e-4)
 
 
-def layers() -> Layers:
-    return Layers(jnp.arange(6.0).reshape(2, 3), jnp.array([6.0, 7.0]), jnp.array(3))
-
-
-def test_a_tree_comes_back_with_what_is_not_learnt():
-    flat = FlatParameters(layers())
-    np.testing.assert_array_equal(flat.vector, np.arange(8.0))
-    back = flat.tree(flat.vector + 1)
-    np.testing.assert_array_equal(back.kernel, 1 + np.arange(6.0).reshape(2, 3))
-    assert (back.steps, back.name) == (3, "layers")
-
-
-def test_adam_on_the_vector_is_adam_on_the_tree():
-    optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(0.1))
-
-    @eqx.filter_jit
-    def three_steps(tree):
-        learnt = eqx.filter(tree, eqx.is_inexact_array)
-        state, flat = optimiser.init(learnt), FlatParameters(tree)
-        vector, flat_state = flat.vector, flat.flat_state(state)
-        for i in range(3):
-            gradient = jax.tree.map(lambda x, i=i: jnp.sin(x + i), learnt)
-            updates, state = optimiser.update(gradient, state, learnt)
-            changes, flat_state = optimiser.update(FlatParameters(gradient).vector, flat_state, vector)
-            learnt, vector = optax.apply_updates(learnt, updates), vector + changes
-        return flat.tree(vector), learnt, flat.full_state(flat_state, state), state
-
-    from_vector, learnt, back, state = three_steps(layers())
-    np.testing.assert_allclose(from_vector.kernel, learnt.kernel, rtol=1e-6)
-    assert jax.tree.structure(back) == jax.tree.structure(state)
-    for ours, theirs in zip(jax.tree.leaves(back), jax.tree.leaves(state), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-
-
-def test_what_stays_in_its_arrays(monkeypatch: pytest.MonkeyPatch):
-    assert FlatParameters.can_hold(layers())
-    assert not FlatParameters.can_hold(jnp.zeros(3))  # one array is a vector already
-    assert not FlatParameters.can_hold([jnp.zeros(3), jnp.zeros(3, jnp.float16)])
-    monkeypatch.setattr(update, "MAX_FLAT_SIZE", 7)
-    assert not FlatParameters.can_hold(layers())
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["factored", "ppo"])
+def test_target_kl_limits_an_update(method):
+    """Without a limit all forty minibatches are learnt from; with one, fewer."""
+    settings = {"n_envs": 8, "n_steps": 16, "batch_size": 32, "learning_rate": 1e-2, "hidden": (8,), "method": method}
+    far, near, free = (
+        FactoredPPO(contextual_bandit(4), target_kl=limit, **settings).learn(128, progress_bar=False).history[0]
+        for limit in (1e3, 0.01, None)
+    )
+    assert far["train/n_minibatches"] == free["train/n_minibatches"] == 40
+    assert 0 < near["train/n_minibatches"] < 40
+    assert near["train/kl"] < far["train/kl"]
+    np.testing.assert_allclose(far["train/loss"], free["train/loss"], rtol=1e-5)

@@ -1,4 +1,4 @@
-"""The vanilla estimator makes the same update as Stable-Baselines3's PPO, from the same rollout and parameters."""
+"""The method ``ppo`` makes the same update as Stable-Baselines3's PPO, from the same rollout and parameters."""
 
 import warnings
 from typing import Any
@@ -10,10 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factorax.networks.policies import Agent
-from factorax.ppo import Config
-from factorax.ppo.advantages import TrainingBatch
-from factorax.ppo.learner import Learner
+from factorax.ppo import Agent, Config, Learner, Rollout
+from ppo.helping import samples_of
 
 pytestmark = [pytest.mark.sb3, pytest.mark.filterwarnings("ignore")]
 with warnings.catch_warnings():
@@ -47,7 +45,7 @@ class Drift(gym.Env):
         return self._obs(), float(1 - np.abs(self.at).sum()), far, self.t >= 11 and not far, {}
 
 
-class Rollout(BaseCallback):
+class Noted(BaseCallback):
     """Notes what followed every step, and the reward before Stable-Baselines3 adds the value of a truncated end."""
 
     def __init__(self) -> None:
@@ -86,18 +84,18 @@ def agent_of(model: Any, ours: Agent) -> Agent:
 def test_an_update_is_that_of_stable_baselines3():
     settings: dict[str, Any] = {"n_steps": STEPS, "batch_size": STEPS * ENVS, "n_epochs": 10, "ent_coef": 0.01}
     theirs = sb3.PPO("MlpPolicy", DummyVecEnv([Drift] * ENVS), seed=3, device="cpu", learning_rate=1e-3, **settings)
-    noted = Rollout()
+    noted = Noted()
     _, callback = theirs._setup_learn(STEPS * ENVS, noted)
     theirs.collect_rollouts(theirs.env, callback, theirs.rollout_buffer, STEPS)
     buffer = theirs.rollout_buffer
     rewards, observed, terminated, truncated = (np.stack(x) for x in zip(*noted.steps, strict=True))
     assert terminated.sum() > 2 < truncated.sum()
 
-    config = Config(n_envs=ENVS, estimator="vanilla", learning_rate=1e-3, bounded="clip", **settings)
+    config = Config(n_envs=ENVS, method="ppo", learning_rate=1e-3, distribution="clip", **settings)
     learner = Learner.of(Drift, None, config)
     state = learner.init(0)
     agent = agent_of(theirs, state.agent)
-    batch = TrainingBatch(
+    rollout = Rollout(
         obs=jnp.asarray(buffer.observations),
         local=None,
         action=jnp.asarray(buffer.actions),
@@ -106,7 +104,7 @@ def test_an_update_is_that_of_stable_baselines3():
         terminated=jnp.asarray(terminated),
         truncated=jnp.asarray(truncated),
     )
-    samples = learner.rule.samples(agent, batch)
+    samples = samples_of(learner.rule, agent, rollout)
     for got, want in ((samples.credit, buffer.advantages), (samples.returns, buffer.returns)):
         np.testing.assert_allclose(np.asarray(got).reshape(STEPS, ENVS), want, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(
@@ -115,7 +113,7 @@ def test_an_update_is_that_of_stable_baselines3():
 
     before = agent
     learn = eqx.filter_jit(learner.rule.learn)
-    agent, *_ = learn(before, state.optimiser, batch, kl_coef=jnp.float32(0), key=jax.random.key(0))
+    agent, *_ = learn(before, state.optimiser, rollout, key=jax.random.key(0))
     theirs.train()  # with one minibatch a pass, in whatever order its samples are
     for a, b, c in zip(*(jax.tree.leaves(x) for x in (agent, agent_of(theirs, agent), before)), strict=True):
         if a.size:

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import factorax as fx
-from factorax.ppo import Config, Learner, TrainingBatch
+from factorax.ppo import Config, Learner, Rollout
 from factorax.problems import Problem, Step
+from ppo.helping import loss_of, samples_of
 
 H = 3
 LAM = np.array([1.0, -2.0])
@@ -85,8 +86,8 @@ def start():
 
 @cache
 def trajectories():
-    """All 2⁶ of them as a batch ``[H, 64, ...]``."""
-    problem, see = two_bits(), learner().see
+    """All 2⁶ of them as a rollout ``[H, 64, ...]``."""
+    problem, local = two_bits(), learner().rule.local
     actions = np.stack(np.meshgrid(*[[0, 1]] * 2 * H, indexing="ij"), -1).reshape(-1, H, 2)
 
     @jax.vmap
@@ -101,11 +102,11 @@ def trajectories():
         return jax.lax.scan(one, (state, first), actions)[1]
 
     @jax.jit
-    def batch(actions):
+    def rollout(actions):
         obs, action, psi, next_obs, terminated, truncated = (jnp.swapaxes(x, 0, 1) for x in follow(actions))
-        return TrainingBatch(
+        return Rollout(
             obs=obs,
-            local=see(obs),
+            local=local(obs),
             action=action.astype(jnp.float32),
             psi=psi,
             next_obs=next_obs,
@@ -113,13 +114,13 @@ def trajectories():
             truncated=truncated,
         )
 
-    return batch(actions)
+    return rollout(actions)
 
 
-def log_probs(policy, batch=None):
+def log_probs(policy, rollout=None):
     """log πᵢ of every step, ``[H, 64, 2]``."""
-    batch = batch or trajectories()
-    return learner().rule.log_prob(policy(batch.obs, batch.local), batch.action)
+    rollout = rollout or trajectories()
+    return learner().rule.log_prob(policy(rollout.obs, rollout.local), rollout.action)
 
 
 def flat(tree):
@@ -151,19 +152,18 @@ def bias():
 
 def ascent(learner, agent, samples):
     """The direction in which the loss sends the policy."""
-    rule = learner.rule
-    gradient = eqx.filter_grad(lambda a: rule.loss(a, samples, agent.policy.spread, 0.0)[0])(agent)
+    gradient = eqx.filter_grad(lambda a: loss_of(learner.rule, a, samples))(agent)
     return jax.tree.map(jnp.negative, gradient.policy)
 
 
 @cache
 def expected_update(net, **settings):
     """The update's gradient averaged over all trajectories by their probability, times the steps of one."""
-    this, agent, batch = learner(net, **settings), start().agent, trajectories()
+    this, agent, rollout = learner(net, **settings), start().agent, trajectories()
 
     @eqx.filter_jit
     def mean(agent):
-        samples = this.rule.samples(agent, batch)
+        samples = samples_of(this.rule, agent, rollout)
         share = jnp.tile(jnp.exp(log_probs(agent.policy).sum(axis=(0, 2))) * 64, H)
         return ascent(this, agent, samples._replace(credit=samples.credit * share[:, None]))
 

@@ -180,7 +180,7 @@ def test_another_npz_is_not_ours(tmp_path):
 def test_a_file_of_a_newer_factorax_says_so(tmp_path, write):
     path = tmp_path / "net.npz"
     write(path, version=storage.VERSION + 1)
-    with pytest.raises(ValueError, match=r"written in format 2, this factorax reads up to 1; install a newer factorax"):
+    with pytest.raises(ValueError, match=r"written in format 2, want at most 1; install a newer factorax"):
         InfluenceNetwork.load(path)
     for version in (0, -1, "1", 1.5):
         write(path, version=version)
@@ -214,7 +214,7 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path, ending):
         ({"edges": [["x", "p", float("nan")]]}, r"has the weight nan"),
         ({"edges": [["x", "p", 10**400]]}, r"has the weight 10{400}, want"),
         ({"actions": ["x", "x", "y"]}, r"got 'x' more than once; want unique labels"),
-        ({"actions": [], "edges": []}, r"want at least one action"),
+        ({"actions": [], "edges": []}, r"want at least one label"),
     ],
 )
 def test_damaged_json_is_named(tmp_path, changes, message):
@@ -245,7 +245,7 @@ def test_lists_in_lists_in_json_are_refused_however_deep(tmp_path, entry, depth)
         ({"soft": True}, {}, r"weights"),
         ({"soft": True}, {"weights": np.array([0.5])}, r"same size"),
         ({"soft": True}, {"weights": np.array([0.5, 1.5])}, r"holds the weight 1.5"),
-        ({"soft": True}, {"weights": np.array([0.5, np.nan])}, r"holds NaN"),
+        ({"soft": True}, {"weights": np.array([0.5, np.nan])}, r"holds the weight nan"),
         ({"soft": True}, {"weights": np.array(["1", "1"])}, r"entries of type <U1"),
         ({"shape": [3, 1]}, {}, r"indices do not fit the shape"),
         ({"shape": [10**12, 1]}, {}, r"1000000000000 actions, want a number up to 1,048,576"),

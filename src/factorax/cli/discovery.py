@@ -10,10 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._checks import Range, Seed
-from ..structure.labels import printable
-from .arguments import Switch, check_output
+from .._text import printable
+from .arguments import Switch, check_output, command
 
 
+@command
 def discover(
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")],
     /,

@@ -53,13 +53,13 @@ class HostSimulator(Simulator):
                 f"problem: got a function that returns a vector environment, {type(self.env).__name__}, but "
                 "interventions replay one episode at a time; want a function that returns one gymnasium.Env"
             )
-        space, network = ActionSpace.of(self.env.action_space, bounded="clip"), declared_network(self.env)
+        space, network = ActionSpace.of(self.env.action_space, distribution="clip"), declared_network(self.env)
         if network is None:
             checked_reset(self.env, seed=0)
             _, reward, *_, info = checked_step(self.env, space.to_environment(np.zeros(len(space), np.float32)))
             network = InfluenceNetwork.complete(len(space), np.size(info.get("vector_reward", reward)))
         observations = flatten_space(self.env.observation_space)  # used only by a policy
-        return Spec.of_spaces(observations, self.env.action_space, network, bounded="clip")
+        return Spec.of_spaces(observations, self.env.action_space, network, distribution="clip")
 
     def _flat(self, obs: Any) -> np.ndarray:
         return np.asarray(flatten(self.env.observation_space, obs)) if self._exogenous else np.zeros(0)

@@ -2,33 +2,86 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from .._checks import shown
+from .._checks import Range
+from .._text import shown
+from ..choices import Choice, Menu
 from .functions import Array
 
 KINDS: dict[str, type["Distribution"]] = {}
 """All registered kinds of distributions by name."""
 
 
+class BoundedChoice(Choice):
+    """The distribution of the components of a Box with finite bounds: the attribute `bounded` of a kind names it."""
+
+
+@dataclass(frozen=True)
+class GaussianChoice(BoundedChoice):
+    """A Gaussian distribution, with the settings of its standard deviation, which those without bounds also have."""
+
+    std: Literal["component", "shared", "state", "full"] = "component"
+    """Standard deviation. component: one parameter per component. shared: one parameter for all. state: an output of
+    the policy network, to which initial_log_std is added. full: one parameter per component, and a full covariance
+    of the components of each factor; different factors are always independent."""
+    initial_log_std: Annotated[float, Range(-20, 10)] | None = None
+    """Initial log standard deviation. None: 0 in raw units and before a tanh, and log ½ for actions scaled to their
+    bounds, which are then two standard deviations from the middle."""
+
+
+@dataclass(frozen=True)
+class Scale(GaussianChoice):
+    """A Gaussian in units in which the bounds are −1 and 1, clipped."""
+
+
+@dataclass(frozen=True)
+class Clip(GaussianChoice):
+    """A Gaussian in raw units, clipped: raw actions are those of the environment."""
+
+
+@dataclass(frozen=True)
+class Tanh(GaussianChoice):
+    """A Gaussian squashed by a tanh."""
+
+
+@dataclass(frozen=True)
+class BetaChoice(BoundedChoice):
+    """A Beta distribution."""
+
+
+DISTRIBUTIONS = Menu(
+    "distribution",
+    {"scale": Scale, "clip": Clip, "tanh": Tanh, "beta": BetaChoice},
+    {"squash": "tanh", "squashed": "tanh", "gaussian": "scale", "raw": "clip", "none": "clip"},
+)
+
 Kind = TypeVar("Kind", bound="type[Distribution]")
 
 
 def register(kind: Kind) -> Kind:
-    """Add a kind to `KINDS` under its `name`. Use it as a class decorator."""
+    """Add a kind to `KINDS` under its `name`, and to `DISTRIBUTIONS` under the name `bounded`, if it has one. Use it
+    as a class decorator."""
     if not isinstance(kind, type) or not issubclass(kind, Distribution):
         raise TypeError(f"kind: got {shown(kind)}, want a subclass of Distribution")
     if not isinstance(getattr(kind, "name", None), str) or not kind.name:
         raise ValueError(f"kind: got the name {getattr(kind, 'name', None)!r}, want a non-empty string")
-    other = KINDS.get(kind.name)
-    if other is not None and other.__qualname__ != kind.__qualname__:
-        raise ValueError(
-            f"kind: got the name {kind.name!r}, which {other.__qualname__} has; want a unique name for "
-            f"{kind.__qualname__}"
-        )
+    for field in ("name", "bounded"):
+        name = getattr(kind, field)
+        others = [other for other in KINDS.values() if getattr(other, field) == name is not None]
+        # a kind of the same class name is a module that was loaded again
+        if others and others[0].__qualname__ != kind.__qualname__:
+            raise ValueError(
+                f"kind: got the {field} {name!r}, which {others[0].__qualname__} has; want a unique name for "
+                f"{kind.__qualname__}"
+            )
     KINDS[kind.name] = kind
+    if kind.bounded is not None and kind.bounded not in DISTRIBUTIONS.kinds:
+        base = GaussianChoice if kind.has_spread else BoundedChoice
+        choice: Any = type(kind.__name__, (base,), {"__doc__": kind.__doc__})
+        DISTRIBUTIONS.register(kind.bounded, choice)
     return kind
 
 
@@ -62,7 +115,8 @@ class Distribution(ABC):
     additive: ClassVar[bool] = False
     """Whether `choose` depends only on ``parameters + noise``; such kinds implement `pick`."""
     bounded: ClassVar[str | None] = None
-    """The value of the setting `bounded` that selects this distribution for bounded components of a Box."""
+    """The value of the setting `distribution` that selects this kind for the components of a Box with finite bounds;
+    None for kinds that are used elsewhere."""
     initial_log_std: ClassVar[float] = 0.0
     """Default log σ of an untrained policy."""
     rescales: ClassVar[bool] = False

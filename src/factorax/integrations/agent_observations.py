@@ -7,10 +7,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._text import counted
 from ..distributions import Categorical
 from ..observations import ObservationSpace
 from ..spaces import ActionSpace
-from ..structure.labels import counted
 from .canonical import flat_observations, own_observations
 from .info_observations import OWN
 

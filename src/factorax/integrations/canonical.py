@@ -8,12 +8,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .._checks import shown
+from .._text import counted, shown
 from ..observations import ObservationSpace
 from ..rollouts.step_checks import check_step, checked_reset, checked_step, flag, real_numbers
 from ..spaces import sample_valid
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from .rewards import Parts
 
 _FLOAT64 = np.dtype(np.float64)

@@ -7,10 +7,11 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
-from .._checks import real_array, shown
+from .._checks import real_array
+from .._text import counted, shown, some, warn
 from ..spaces import ActionSpace
 from ..structure import Factorisation, InfluenceNetwork
-from ..structure.labels import counted, default_labels, some, warn
+from ..structure.labels import default_labels
 from ..structure.network import as_network
 
 FIXED = "or its matrix; pass networks that vary to FactoredPPO"

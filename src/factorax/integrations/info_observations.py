@@ -10,9 +10,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._text import counted
 from ..observations import ObservationSpace, is_image_like
 from ..rollouts.step_checks import checked_reset
-from ..structure.labels import counted
 from .canonical import Places, flat_observations, own_observations
 from .rewards import value_at
 

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from .._text import counted
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV, autoreset_mode, takes_seeds
 from ..rollouts.step_checks import (
@@ -21,7 +22,6 @@ from ..rollouts.step_checks import (
     with_final,
 )
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from .canonical import FactoredEnv, Places, copied, not_adding_up, own_observations
 from .rewards import Parts
 

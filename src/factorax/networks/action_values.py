@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .arrangements import SeenByFactors
-from .mlp import ACTIVATIONS, MLP, LayerSettings, normalised
+from .arrangements import Encoded
+from .mlp import ACTIVATIONS, MLP, LayerSettings, matmul, normalised
 
 
 class ActionValues(eqx.Module):
@@ -40,7 +40,7 @@ class ActionValues(eqx.Module):
     encoder: Any
     factors: tuple[int, ...] = eqx.field(static=True)
     """The factor of each component."""
-    by_factor: SeenByFactors | None
+    by_factor: Encoded | None
     """Joins the local observations of a factor's components; None without local observations."""
 
     def __init__(
@@ -52,7 +52,7 @@ class ActionValues(eqx.Module):
         width: int,
         outputs: int,
         settings: LayerSettings,
-        by_factor: SeenByFactors | None = None,
+        by_factor: Encoded | None = None,
         local: int = 0,
     ):
         """Create the network.
@@ -63,12 +63,12 @@ class ActionValues(eqx.Module):
         first, second, third = jax.random.split(key, 3)
         sizes = (encoder.size, *settings.hidden, outputs + (outputs > 1))
         self.net = MLP(first, sizes, 1.0, settings)
-        seen_size = 0 if by_factor is None else by_factor.seen_size(local)
-        fan_in = encoder.size + len(factors) * width + seen_size
+        input_size = 0 if by_factor is None else by_factor.input_size(local)
+        fan_in = encoder.size + len(factors) * width + input_size
         self.others = jax.random.normal(second, (len(factors), width, sizes[1])) * np.sqrt(1 / fan_in)
         self.identity = 0.1 * jax.random.normal(third, (max(factors) + 1, sizes[1]))
         for_local = jax.random.fold_in(key, 3)
-        of_local = jax.random.normal(for_local, (seen_size, sizes[1])) * np.sqrt(1 / fan_in)
+        of_local = jax.random.normal(for_local, (input_size, sizes[1])) * np.sqrt(1 / fan_in)
         self.of_local = None if by_factor is None else of_local
         self.encoder, self.factors, self.by_factor = encoder, factors, by_factor
 
@@ -89,11 +89,12 @@ class ActionValues(eqx.Module):
         """
         shares = jnp.einsum("...cw,cwh->...ch", actions, self.others)
         mine = shares if own is None else shares - jnp.einsum("...cw,cwh->...ch", own, self.others)
+        # Its own actions are in the sum over all components, so they are subtracted again, once for each factor.
         own_share = jnp.zeros((*mine.shape[:-2], *self.identity.shape)).at[..., np.array(self.factors), :].add(mine)
         x = self.encoder(obs) @ self.net.kernels[0] + shares.sum(axis=-2)
         x = x[..., None, :] - own_share + self.identity
         if self.by_factor is not None and self.of_local is not None:
-            x = x + self.by_factor.seen(obs, local, len(self.identity)) @ self.of_local
+            x = x + matmul(self.by_factor.inputs(obs, local, len(self.identity)), self.of_local)
         if len(self.net.kernels) == 1:
             return _joined(x + self.net.biases[0], probabilities)
         if self.net.scales:
@@ -101,7 +102,7 @@ class ActionValues(eqx.Module):
         x = ACTIVATIONS[self.net.activation](x + self.net.biases[0])
         for i in range(1, len(self.net.kernels) - 1):
             x = self.net.layer(i, x)
-        return _joined(x @ self.net.kernels[-1] + self.net.biases[-1], probabilities)
+        return _joined(matmul(x, self.net.kernels[-1]) + self.net.biases[-1], probabilities)
 
 
 def _joined(x: jax.Array, probabilities: jax.Array | None) -> jax.Array:

@@ -18,6 +18,9 @@ class Encoded(eqx.Module):
     """Observations as vectors with one-hot choices, without learned parameters."""
 
     space: ObservationSpace = eqx.field(static=True)
+    components_of_factor: Any = eqx.field(static=True, default=None)
+    """For a network that is applied to factors of several components: the components whose local observations form
+    that of each factor, `Spec.components_of_factor` as tuples."""
 
     @property
     def size(self) -> int:
@@ -28,36 +31,25 @@ class Encoded(eqx.Module):
         """Map rows ``(..., d)`` to vectors ``(..., e)``."""
         return self.space.encoded(obs, jnp)
 
-    def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
-        """Return the observations of all components as vectors, ``(..., c, l)``: local ones, or the full
-        observation."""
-        return local if local is not None else spread_out(self(obs), components)
-
-    def seen_size(self, local: int | None) -> int:
-        """Return the input size of a component, given the size of its local observation (None if there is none)."""
-        return self.size if local is None else local
-
-
-class SeenByFactors(eqx.Module):
-    """Observations as vectors for a network that is applied to factors of several components."""
-
-    encoder: Encoded
-    index: Any = eqx.field(static=True)
-    """`Spec.seen_by_factor` as tuples: the components whose local observations form that of each factor."""
-
-    def seen(self, obs: jax.Array, local: jax.Array | None, factors: int) -> jax.Array:
-        """Return the observation of each factor, ``(..., n, g l)``: the local ones of its components, or everything."""
+    def inputs(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
+        """Return the inputs of the components or factors, ``(..., c, l)``: local observations, or the full one."""
         if local is None:
-            return spread_out(self.encoder(obs), factors)
-        rows = jnp.take(local, jnp.array(self.index), axis=-2, mode="fill", fill_value=0.0)
+            return repeated(self(obs), components)
+        if self.components_of_factor is None:
+            return local
+        # The index is padded with c, which is no component: rows of zeros.
+        rows = jnp.take(local, jnp.array(self.components_of_factor), axis=-2, mode="fill", fill_value=0.0)
         return rows.reshape(*rows.shape[:-2], -1)
 
-    def seen_size(self, local: int | None) -> int:
-        """Return the input size of a factor, given the size of a local observation (None if there is none)."""
-        return self.encoder.size if local is None else local * len(self.index[0])
+    def input_size(self, local: int | None) -> int:
+        """Return the size of these inputs, given that of the local observation of a component (None if there is
+        none)."""
+        if local is None:
+            return self.size
+        return local if self.components_of_factor is None else local * len(self.components_of_factor[0])
 
 
-def spread_out(x: jax.Array, components: int) -> jax.Array:
+def repeated(x: jax.Array, components: int) -> jax.Array:
     """Return the same vector for each component, ``(..., e)`` → ``(..., c, e)``."""
     return jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], components, x.shape[-1]))
 
@@ -81,11 +73,6 @@ class Joint(eqx.Module):
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
         """Return the input of the last layer, the same for all components, ``(..., 1, h)``."""
         return self.net.features(self.encoder(obs))[..., None, :]
-
-    @property
-    def layers(self) -> MLP:
-        """Its layers."""
-        return self.net
 
 
 class Shared(eqx.Module):
@@ -119,22 +106,12 @@ class Shared(eqx.Module):
         return self.net.features(self._inputs(obs, local))
 
     def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
-        return with_identity(self.encoder.seen(obs, local, len(self.identity)), self.identity)
+        return with_identity(self.encoder.inputs(obs, local, len(self.identity)), self.identity)
 
-    def of_components(self, seen: jax.Array, components: jax.Array) -> jax.Array:
+    def of_components(self, x: jax.Array, components: jax.Array) -> jax.Array:
         """Map the observations of single components, ``(..., l)``, and their indices, ``(...)``, to ``(...,
         width)``."""
-        return self.net(with_identity(seen, self.identity[components]) if self.identity.shape[1] else seen)
-
-    @property
-    def layers(self) -> MLP:
-        """Its layers."""
-        return self.net
-
-    def averaged(self, components: int) -> "Shared":
-        """Return the network for another number of components, each with the mean embedding."""
-        mean = jnp.broadcast_to(self.identity.mean(axis=0), (components, self.identity.shape[1]))
-        return eqx.tree_at(lambda shared: shared.identity, self, mean)
+        return self.net(with_identity(x, self.identity[components]) if self.identity.shape[1] else x)
 
 
 def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
@@ -142,13 +119,13 @@ def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
     return 0.1 * jax.random.normal(key, (components, size))
 
 
-def with_identity(seen: jax.Array, identity: jax.Array) -> jax.Array:
+def with_identity(x: jax.Array, identity: jax.Array) -> jax.Array:
     """Return observations with the embeddings of their components appended, ``(..., c, l + k)``."""
-    identity = jnp.broadcast_to(identity, (*seen.shape[:-1], identity.shape[-1]))
-    return jnp.concatenate([seen, identity], axis=-1)
+    identity = jnp.broadcast_to(identity, (*x.shape[:-1], identity.shape[-1]))
+    return jnp.concatenate([x, identity], axis=-1)
 
 
-class Choices(Shared):
+class PerChoice(Shared):
     """A network from a component's observation of one of its choices to the logit of that choice,
 
         π_i(k) ∝ exp f(o_ik, e_ik),
@@ -174,6 +151,7 @@ class Choices(Shared):
                 f"architecture: got 'choices' with local observations of {inputs} numbers, want a multiple of "
                 f"{choices}: equal parts, one per choice of the component with the most choices"
             )
+        # To the shared network, a choice is a component.
         super().__init__(key, encoder, inputs // choices, (components * choices, 1), gain, settings, identity)
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
@@ -192,7 +170,8 @@ class Choices(Shared):
 class Independent(eqx.Module):
     """A separate network per component."""
 
-    nets: MLP
+    net: MLP
+    """Its arrays have an axis of components in front."""
     encoder: Any
     components: int = eqx.field(static=True)
 
@@ -200,7 +179,7 @@ class Independent(eqx.Module):
         self, key: jax.Array, encoder: Any, inputs: int, shape: tuple[int, int], gain: float, settings: LayerSettings
     ):
         keys = jax.random.split(key, shape[0])
-        self.nets = eqx.filter_vmap(lambda k: MLP(k, (inputs, *settings.hidden, shape[1]), gain, settings))(keys)
+        self.net = eqx.filter_vmap(lambda k: MLP(k, (inputs, *settings.hidden, shape[1]), gain, settings))(keys)
         self.encoder, self.components = encoder, shape[0]
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
@@ -213,9 +192,4 @@ class Independent(eqx.Module):
 
     def _each(self, apply: Any, obs: jax.Array, local: Any) -> jax.Array:
         mapped: Any = eqx.filter_vmap(apply, in_axes=(eqx.if_array(0), -2), out_axes=-2)
-        return mapped(self.nets, self.encoder.seen(obs, local, self.components))
-
-    @property
-    def layers(self) -> MLP:
-        """Its layers, with an axis of components in front."""
-        return self.nets
+        return mapped(self.net, self.encoder.inputs(obs, local, self.components))

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .arrangements import embedding, with_identity
-from .mlp import MLP, LayerSettings
+from .mlp import MLP, LayerSettings, matmul
 
 HEADS = 4
 
 
-class Attention(eqx.Module):
+class AttentionNetwork(eqx.Module):
     """One network shared by all components, in which each attends to itself and its neighbours:
 
         hᵢ = MLP(what i sees, eᵢ),    hᵢ ← hᵢ + Σⱼ αᵢⱼ V hⱼ,    αᵢ = softmaxⱼ(qᵢ · kⱼ / √d) over j ∈ N(i) ∪ {i},
@@ -60,13 +60,14 @@ class Attention(eqx.Module):
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
-        return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
+        return matmul(self.features(obs, local), self.net.kernels[-1]) + self.net.biases[-1]
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
         """Return the input of the last layer for each component, ``(..., c, h)``."""
-        inputs = self.encoder.seen(obs, local, len(self.neighbours))
+        inputs = self.encoder.inputs(obs, local, len(self.neighbours))
         x = self.net.features(with_identity(inputs, self.identity))
         most = max(map(len, self.neighbours))
+        # Neighbours are gathered by index: with a matrix of all pairs, memory would grow with the square of components.
         index = np.array([row + (0,) * (most - len(row)) for row in self.neighbours])
         there = np.arange(most) < np.array([[len(row)] for row in self.neighbours])
         for query, key, value in zip(self.queries, self.keys, self.values, strict=True):

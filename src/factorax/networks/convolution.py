@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from .._arrays import zeros
 from ..observations import ObservationSpace, Part
-from .arrangements import spread_out
+from .arrangements import repeated
 from .mlp import ACTIVATIONS, LayerSettings
 
-LARGE = 36
+MIN_LARGE_IMAGE = 36
 """Minimum height and width of images for large kernels with strides, as in Mnih et al. (2015)."""
 _LARGE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 _SMALL_LAYERS = ((16, 3, 1), (32, 3, 1))
@@ -73,7 +73,7 @@ class _Tower(eqx.Module):
         self.channels_first = shape[0] < min(shape[1:])
         height, width, channels = (*shape[1:], shape[0]) if self.channels_first else shape
         channels *= math.prod(part.shape[:-3])
-        layers = _LARGE_LAYERS if min(height, width) >= LARGE else _SMALL_LAYERS
+        layers = _LARGE_LAYERS if min(height, width) >= MIN_LARGE_IMAGE else _SMALL_LAYERS
         self.kernels, self.biases, strides = [], [], []
         for k, (out, kernel, stride) in zip(jax.random.split(key, len(layers)), layers, strict=True):
             h, w = min(kernel, height), min(kernel, width)
@@ -140,12 +140,12 @@ class Convolutional(eqx.Module):
         others = [part.view(obs, jnp).reshape(*obs.shape[:-1], part.encoded_size) for part in self._others]
         return jnp.concatenate([self._images(obs), *others], axis=-1)
 
-    def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
+    def inputs(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
         """Return the observation of each component as a vector, ``(..., c, l)``."""
         if local is None:
-            return spread_out(self(obs), components)
-        return jnp.concatenate([local, spread_out(self._images(obs), components)], axis=-1)
+            return repeated(self(obs), components)
+        return jnp.concatenate([local, repeated(self._images(obs), components)], axis=-1)
 
-    def seen_size(self, local: int | None) -> int:
+    def input_size(self, local: int | None) -> int:
         """Return the input size of a component, given the size of its local observation (None if there is none)."""
         return self.size if local is None else local + self._image_size

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import shown
+from .._text import shown
 from ..observations import ObservationSpace
 from ..spec import Spec
 
@@ -32,6 +32,7 @@ class Custom(eqx.Module):
     """Shape of the local observations, ``(c, l)``; None if the module receives None."""
 
     def __init__(self, module: Any, space: ObservationSpace, local_shape: tuple[int, int] | None):
+        # What is no array is static: functions among the fields of a module cannot be leaves of a compiled program.
         self.arrays, self.rest = eqx.partition(module, eqx.is_array)
         self.space, self.local_shape = space, local_shape
 
@@ -45,6 +46,16 @@ class Custom(eqx.Module):
         """Size of the memory of the module; 0 if it has no attribute `memory`."""
         return int(getattr(self.module, "memory", 0))
 
+    @property
+    def sequence_length(self) -> int:
+        """Length of the sequences on which a recurrent module is trained: its attribute of this name, by default 16."""
+        return int(getattr(self.module, "sequence_length", 16))
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the module has a method `features`, on which a critic with a shared trunk is built."""
+        return hasattr(self.module, "features") and not self.memory
+
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """Map rows ``(..., d)`` to the outputs of the module, ``(..., *shape)``."""
         return self._mapped(self.module, obs, local)
@@ -53,27 +64,30 @@ class Custom(eqx.Module):
         """Return the output of a recurrent module and its memory afterwards, given the memory ``(..., memory)``."""
         return self._mapped(self.module, obs, local, memory)
 
-    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Evaluate sequences as `Recurrent.unroll` does, step by step."""
+    def unroll(
+        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
+    ) -> tuple[jax.Array, None, jax.Array]:
+        """Evaluate sequences as `Recurrent.unroll` does, step by step and without features."""
 
         def one(before: jax.Array, now: tuple[Any, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
             out, after = self.step(now[0], now[1], jnp.where(now[2][:, None], 0.0, before))
             return after, (out, after)
 
-        return jax.lax.scan(one, memory, (obs, local, starts))[1]
+        out, after = jax.lax.scan(one, memory, (obs, local, starts))[1]
+        return out, None, after
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return ``features(obs, local)`` of the module, ``(..., c or 1, h)``; the observation if it has no such
         method."""
-        method = getattr(self.module, "features", None)
-        if method is None or memory is not None:
+        if not self.has_features:
             return obs[..., None, :]
-        features = self._mapped(method, obs, local)
+        features = self._mapped(self.module.features, obs, local)
         return features[..., None, :] if features.ndim == obs.ndim else features
 
     def _mapped(self, function: Callable[..., Any], *rows: Any) -> Any:
         """Apply a function of one observation to arrays with any axes in front, the first of them rows."""
         lead = rows[0].shape[:-1]
+        # With one axis in front, one vmap suffices.
         flat = [None if x is None else x.reshape(math.prod(lead), *x.shape[len(lead) :]) for x in rows]
         in_axes = tuple(None if x is None else 0 for x in flat)
         one = lambda row, *others: function(self.space.structured(row, jnp), *others)  # noqa: E731
@@ -81,20 +95,19 @@ class Custom(eqx.Module):
 
 
 def custom_network(
-    argument: str, given: Any, spec: Spec, key: jax.Array, shape: tuple[int, ...], meaning: str
+    argument: str, module: Any, spec: Spec, key: jax.Array, shape: tuple[int, ...], meaning: str
 ) -> Custom:
     """Return the network that a user passed as `argument`: a module, or a function of a `Spec` and a key that returns
     one.
 
     `shape` is the required output shape for one observation, and `meaning` says what the outputs are, for messages.
     """
-    module = given
-    if not isinstance(given, eqx.Module):
+    if not isinstance(module, eqx.Module):
         try:
-            module = given(spec, key)
+            module = module(spec, key)
         except TypeError as error:
             raise TypeError(
-                f"{argument}: {shown(given)} cannot be called with a Spec and a key ({error}), want a function "
+                f"{argument}: {shown(module)} cannot be called with a Spec and a key ({error}), want a function "
                 "(spec, key) → equinox.Module, or a module itself"
             ) from error
     if not isinstance(module, eqx.Module) or not callable(module):
@@ -102,19 +115,9 @@ def custom_network(
             f"{argument}: got {shown(module)}, want an equinox.Module with __call__(obs, local), or a function "
             "(spec, key) → such a module"
         )
-    local = seen_shape(spec)
-    network = Custom(module, spec.observations, local)
+    network = Custom(module, spec.observations, spec.local_shape)
     check_output(argument, network, spec, shape, meaning)
     return network
-
-
-def seen_shape(spec: Spec) -> tuple[int, int] | None:
-    """Return the shape ``(c, l)`` of local observations; None if all components observe everything."""
-    if spec.local is None:
-        return None
-    # A NumPy array, because the user's function may support only NumPy.
-    c, size = np.shape(spec.see(np.zeros(spec.n_inputs, np.float32), np))
-    return c, size
 
 
 def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ...], meaning: str) -> None:

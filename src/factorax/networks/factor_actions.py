@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..distributions import Spread
-from ..ppo.advantages import by_factor
 from ..spec import Spec
 
-MOST = 1024
+MAX_JOINT_ACTIONS = 1024
 """Maximum number of joint actions of a factor that are enumerated, since each is an output of the critic."""
 
 
@@ -24,7 +23,7 @@ class FactorActions:
         b = Σ_c stride_c a_c   over its components c.
 
     >>> from factorax.problems import queues
-    >>> actions = FactorActions.of(Spec.of(queues(2, 2)), critic="q")
+    >>> actions = FactorActions.of(Spec.of(queues(2, 2)))
     >>> actions.sizes.tolist(), actions.number(jnp.array([0.0, 1.0, 1.0, 0.0])).tolist()
     ([2, 2, 2, 2], [0, 1, 1, 0])
     """
@@ -36,18 +35,17 @@ class FactorActions:
     """Contribution of a choice of each component to the index of its factor's action, ``(c,)``."""
 
     @classmethod
-    def of(cls, spec: Spec, *, critic: str) -> "FactorActions":
-        """Enumerate the actions of a problem; raise ValueError, naming this critic, if that is not possible.
+    def of(cls, spec: Spec) -> "FactorActions":
+        """Enumerate the actions of a problem; raise ValueError if that is not possible.
 
-        All components must be discrete, and no factor may have more than `MOST` combinations.
+        All components must be discrete, and no factor may have more than `MAX_JOINT_ACTIONS` combinations.
         """
         components = spec.components
         if not components.discrete.all():
             first = int(np.flatnonzero(~components.discrete)[0])
-            fix = "critic='central', as method mappo has it" if critic == "q" else "a default_action to compare with"
             raise ValueError(
-                f"critic: got {critic!r}, which enumerates the actions of each factor, but component {first} is "
-                f"continuous; want discrete actions, or {fix}"
+                "critic: got one that enumerates the actions of each factor, but component "
+                f"{first} is continuous; want discrete actions, method='mappo', or a default_action to compare with"
             )
         strides = np.ones(len(components), np.int64)
         sizes = np.ones(spec.n_factors, np.int64)
@@ -55,11 +53,11 @@ class FactorActions:
             for component in group:
                 strides[component] = sizes[i]
                 sizes[i] = min(sizes[i] * components.choices[component], 2**31)
-        if sizes.max() > MOST:
+        if sizes.max() > MAX_JOINT_ACTIONS:
             raise ValueError(
-                f"critic: got {critic!r}, but factor {sizes.argmax()} has {sizes.max():,} joint actions of "
-                f"{len(spec.groups[sizes.argmax()])} components, want at most {MOST:,}; use a network with one row "
-                "per component, or critic='target'"
+                f"critic: got one that enumerates actions, but factor {sizes.argmax()} has {sizes.max():,} joint "
+                f"actions of {len(spec.groups[sizes.argmax()])} components, want at most {MAX_JOINT_ACTIONS:,}; use a "
+                "network with one row per component, or critic='target'"
             )
         return cls(spec, sizes, strides)
 
@@ -70,7 +68,7 @@ class FactorActions:
 
     def number(self, action: jax.Array) -> jax.Array:
         """Return the index of each factor's action, ``(..., c)`` → integers ``(..., n)``."""
-        return by_factor(self.spec, action.astype(jnp.int32) * self.strides.astype(np.int32))
+        return self.spec.by_factor(action.astype(jnp.int32) * self.strides.astype(np.int32))
 
     def probabilities(self, parameters: jax.Array, spread: Spread) -> jax.Array:
         """Return πᵢ(b|s) from the output of a policy, ``(..., n, B)``; 0 beyond the number of actions of a factor."""
@@ -87,7 +85,7 @@ class FactorActions:
         digits = numbers // self.strides[:, None] % components.choices[:, None]  # of every number, (c, B)
         digits = np.broadcast_to(digits, (*log_prob.shape[:-1], self.most))
         by_component = jnp.swapaxes(jnp.take_along_axis(log_prob, digits, axis=-1), -1, -2)
-        log_prob = jnp.swapaxes(by_factor(self.spec, by_component), -1, -2)
+        log_prob = jnp.swapaxes(self.spec.by_factor(by_component), -1, -2)
         return jnp.where(numbers < self.sizes[:, None], jnp.exp(log_prob), 0.0)
 
 

@@ -5,15 +5,15 @@ bit for bit: observations are padded to tiles of a fixed size, in which an envir
 one compiled program is called per tile.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..observations import ObservationSpace
 from ..spaces import ActionSpace
-from .numpy_policy import TILE, Distribution
+from .numpy_policy import TILE, WorkerPolicy
 
 
 class ModuleArrays(NamedTuple):
@@ -22,28 +22,30 @@ class ModuleArrays(NamedTuple):
     leaves: tuple[np.ndarray, ...]
     log_std: np.ndarray
     colour: np.ndarray
+    centre: np.ndarray | None = None
+    scale: np.ndarray | None = None
     """As in `PolicyArrays`."""
 
 
-Network = Callable[[Sequence[Any], Any, Any, Any], tuple[Any, Any]]
-"""Maps the leaves of a policy, rows of observations ``(B, d)``, its memory ``(B, h)`` or None, and the function of
-local observations or None, to the parameters ``(B, c, width)`` and the new memory."""
-
-
 @dataclass(frozen=True, eq=False)
-class JaxPolicy(Distribution):
+class JaxPolicy(WorkerPolicy):
     """A policy as a function of its arrays, and the distribution of its actions."""
 
     space: ActionSpace
-    network: Network
-    local: Callable[[np.ndarray], Any] | None = None
-    """Maps observations ``(B, d)`` to local observations of the factors, ``(B, n, l)``; None if all observe
-    everything."""
-    memory: int = 0
-    """Size of the memory of a recurrent policy; 0 if it is not recurrent."""
+    factors: np.ndarray | None
+    local: Any
+    """As in `NumpyPolicy`."""
+    observations: ObservationSpace | None
+    template: Any
+    """A `Policy` that defines the structure; its arrays are not used."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without compiled functions
+
+    @cached_property
+    def memory(self) -> int:
+        """Size of the memory of a recurrent policy; 0 if it is not recurrent."""
+        return self.template.memory
 
     def playing(self, *arguments: Any, **named: Any) -> "Playing":
         """Return the policy as a function, with the arguments of `Playing`, which are those of `NumpyPolicy.playing`
@@ -52,10 +54,18 @@ class JaxPolicy(Distribution):
 
     @cached_property
     def _compiled(self) -> Any:
+        """Maps arrays, rows of observations ``(B, d)`` and the memory ``(B, h)`` or None to the parameters ``(B, c,
+        width)`` and the new memory."""
         import jax
+        import jax.numpy as jnp
 
-        def apply(leaves: Any, rows: Any, memory: Any) -> Any:
-            return self.network(leaves, rows, memory, self.local)
+        def apply(arrays: ModuleArrays, obs: Any, memory: Any) -> Any:
+            policy = jax.tree.unflatten(jax.tree.structure(self.template), arrays.leaves)
+            if arrays.centre is not None:
+                obs = self.normalised(obs, arrays.centre, arrays.scale, jnp)
+            local = None if self.local is None else self.local_of(obs, jnp)
+            (parameters, _), memory = policy.step(obs, local, memory)
+            return parameters, memory
 
         return jax.jit(apply)
 
@@ -82,48 +92,38 @@ class Playing:
         before = first % TILE
         self.policy, self.outputs, self._steps = policy, outputs, iter(noise)
         self._rows = slice(before, before + n_envs)
-        self._tiles = -(-(before + n_envs) // TILE)
         with policy.on_cpu():
             import jax
 
-            self._leaves = jax.device_put(tuple(arrays.leaves))
-        self._memory: np.ndarray | None = None
+            self._arrays = jax.device_put(arrays)
+        # of no columns for a policy that is not recurrent
+        self._memory = np.zeros((-(-(before + n_envs) // TILE) * TILE, policy.memory), np.float32)
+        if memory is not None:
+            self._memory[self._rows] = memory
         self.memories: list[np.ndarray] = []
         """The memory of each environment before each step, ``(B, h)``."""
-        if policy.memory:
-            self._memory = np.zeros((self._tiles * TILE, policy.memory), np.float32)
-            if memory is not None:
-                self._memory[self._rows] = memory
 
     @property
-    def memory(self) -> np.ndarray | None:
+    def memory(self) -> np.ndarray:
         """The current memory of each environment, ``(B, h)``."""
-        return None if self._memory is None else self._memory[self._rows].copy()
+        return self._memory[self._rows].copy()
 
     def restart(self, i: int) -> None:
         """Clear the memory of environment i, which has started another episode."""
-        if self._memory is not None:
-            self._memory[self._rows.start + i] = 0.0
+        self._memory[self._rows.start + i] = 0.0
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         """Choose the actions of one step."""
-        if self._memory is not None:
-            self.memories.append(self._memory[self._rows].copy())
-        output = self._network(obs)
-        if self.outputs is not None:
-            self.outputs.append(output)
-        return self.policy.space.choose(output, next(self._steps))
-
-    def _network(self, obs: np.ndarray) -> np.ndarray:
-        padded = np.zeros((self._tiles * TILE, obs.shape[-1]), np.float32)
+        self.memories.append(self.memory)
+        padded = np.zeros((len(self._memory), obs.shape[-1]), np.float32)
         padded[self._rows] = obs
         outputs = []
         with self.policy.on_cpu():
-            for tile in range(self._tiles):
-                rows = slice(tile * TILE, (tile + 1) * TILE)
-                memory = None if self._memory is None else self._memory[rows]
-                output, after = self.policy._compiled(self._leaves, padded[rows], memory)
+            for first in range(0, len(padded), TILE):
+                rows = slice(first, first + TILE)
+                output, self._memory[rows] = self.policy._compiled(self._arrays, padded[rows], self._memory[rows])
                 outputs.append(np.asarray(output))
-                if self._memory is not None:
-                    self._memory[rows] = after
-        return np.concatenate(outputs)[self._rows]
+        output = np.concatenate(outputs)[self._rows]
+        if self.outputs is not None:
+            self.outputs.append(output)
+        return self.policy.space.choose(output, next(self._steps))

@@ -1,5 +1,6 @@
 """Layers: a multilayer perceptron, its activation, its normalisation and its initialisation."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,9 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from .._arrays import ones, zeros
-from .._checks import shown
-from ..ppo.fused_layers import forward_only
-from .affine import affine, product
+from .._text import shown
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -34,6 +33,7 @@ def _scaled(initialiser: Any) -> Callable[[float], Any]:
 
 def _normc(gain: float) -> Any:
     """Return normal weights, scaled to norm 1 per unit in hidden layers and to 0.01 in the last."""
+    # hidden layers alone have the gain √2
     norm = 1.0 if gain == 2**0.5 else 0.01
 
     def weights(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -52,7 +52,7 @@ INITIALISERS: dict[str, Callable[[float], Any]] = {
 """Maps a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
 
 
-def drawn(init: Any, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+def _drawn(init: Any, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Return weights from a user's function of a key, a shape and a dtype; raise if they do not fit the layer."""
     want = f"a function (key, shape, dtype) that returns floats of this shape for a layer of shape {shape}, such as "
     want += "jax.nn.initializers.glorot_uniform()"
@@ -69,24 +69,24 @@ def drawn(init: Any, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.asarray(weights, jnp.float32)
 
 
-def stored_init(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
-    """Return weights for a model with a user's initialiser that is read from a file, whose weights replace them."""
-    return jax.nn.initializers.orthogonal(2**0.5)(key, shape, dtype)
-
-
 class LayerSettings(eqx.Module):
     """Settings common to all layers of a network."""
 
     hidden: tuple[int, ...] = eqx.field(static=True, default=(64, 64))
     activation: str = eqx.field(static=True, default="tanh")
     layer_norm: bool = eqx.field(static=True, default=False)
-    init: str | Callable[..., Any] = eqx.field(static=True, default="orthogonal")
+    init: Any = eqx.field(static=True, default="orthogonal")
     """A name in `INITIALISERS`, or a function of a key, a shape and a dtype."""
 
     def kernel(self, key: jax.Array, shape: tuple[int, ...], gain: float = 2**0.5) -> jax.Array:
         """Return the initial weights of a layer; those of a user's function are for hidden layers, with gain √2."""
+        if self.init == "custom":
+            raise ValueError(
+                "init: got 'custom', which stands for a function that is not in the file or text, want the function "
+                "itself, as in Mlp(init=jax.nn.initializers.glorot_uniform())"
+            )
         if not isinstance(self.init, str):
-            return gain / 2**0.5 * drawn(self.init, key, shape)
+            return gain / 2**0.5 * _drawn(self.init, key, shape)
         return INITIALISERS[self.init](gain)(key, shape)
 
 
@@ -112,9 +112,7 @@ class MLP(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Map ``(..., first size)`` to ``(..., last size)``."""
-        if not self.scales and (out := forward_only(x, self.kernels, self.biases, self.activation)) is not None:
-            return out
-        return affine(self.features(x), self.kernels[-1], self.biases[-1])
+        return matmul(self.features(x), self.kernels[-1]) + self.biases[-1]
 
     def features(self, x: jax.Array) -> jax.Array:
         """Return the input of the last layer."""
@@ -124,11 +122,21 @@ class MLP(eqx.Module):
 
     def layer(self, i: int, x: jax.Array) -> jax.Array:
         """Return the output of hidden layer i."""
+        x = matmul(x, self.kernels[i])
         if self.scales:
-            x = normalised(product(x, self.kernels[i])) * self.scales[i] + self.biases[i]
-        else:
-            x = affine(x, self.kernels[i], self.biases[i])
-        return ACTIVATIONS[self.activation](x)
+            x = normalised(x) * self.scales[i]
+        return ACTIVATIONS[self.activation](x + self.biases[i])
+
+
+def matmul(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Return x W, ``(..., i)`` and ``(i, o)`` → ``(..., o)``.
+
+    The product has one leading axis. With two, XLA transposes both operands of its gradient on a CPU: for 64 steps of 9
+    components that share a network of 64 × 64 units, the gradient took 277 µs instead of 221, for 1,024 steps 8.8 ms
+    instead of 3.2.
+    """
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return (rows @ kernel).reshape(*x.shape[:-1], kernel.shape[-1])
 
 
 def normalised(x: jax.Array) -> jax.Array:

@@ -40,13 +40,15 @@ class PolicyArrays(NamedTuple):
     centre: np.ndarray | None = None
     scale: np.ndarray | None = None
     """Mean and standard deviation of observations, ``(d,)``, if they are normalised."""
-    clip: float = 10.0
 
 
-class Distribution:
-    """The distribution of the actions of a policy, for the outputs of its network."""
+class WorkerPolicy:
+    """What the policies that workers evaluate have in common: observations, and the distribution of actions."""
 
     space: ActionSpace
+    factors: np.ndarray | None
+    local: Callable[[np.ndarray], Any] | None
+    observations: ObservationSpace | None
 
     def draw(self, rng: np.random.Generator, arrays: Any, n_steps: int) -> np.ndarray:
         """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
@@ -58,9 +60,23 @@ class Distribution:
         whiten = None if space.blocks is None else inverses(space.blocks, arrays.colour, len(space))
         return space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
 
+    def normalised(self, obs: Any, centre: Any, scale: Any, xp: Any) -> Any:
+        """Return rows of observations ``(B, d)`` with the columns that are quantities normalised and clipped to ±10."""
+        normalised = xp.clip((obs - centre) / scale, -10.0, 10.0)
+        measured = None if self.observations is None else self.observations.measured
+        return normalised if measured is None else xp.where(measured, normalised, obs)
+
+    def local_of(self, obs: Any, xp: Any) -> Any:
+        """Return the local observation of each component, ``(B, c, l)``."""
+        plain = self.observations is None or self.observations.is_plain
+        local = self.local(obs if plain else self.observations.structured(obs, xp))  # type: ignore[misc, union-attr]
+        local = xp.asarray(local, dtype=np.float32)
+        per_component = self.factors is None or local.shape[1] != self.factors.max() + 1  # one row per component
+        return local if per_component else local[:, self.factors]
+
 
 @dataclass(frozen=True, eq=False)
-class NumpyPolicy(Distribution):
+class NumpyPolicy(WorkerPolicy):
     """A policy network and the distribution of its actions."""
 
     space: ActionSpace
@@ -108,22 +124,20 @@ class NumpyPolicy(Distribution):
         shape = n_envs, len(self.space), self.space.width
         outputs = (n_envs, shape[1] * shape[2], 1) if self.by_choice else shape
         layers = _Layers(arrays=arrays, kind=self.kind, shape=outputs, first=first, activation=self.activation)
-        see = self.see if self.kind != "joint" else self.encode if self.observations is not None else None
-        centre, scale, clip = arrays.centre, arrays.scale, arrays.clip
-        measured = None if self.observations is None else self.observations.measured
+        prepare = self.inputs if self.kind != "joint" else self._encoded if self.observations is not None else None
+        centre, scale = arrays.centre, arrays.scale
         inputs, forward = layers.inputs, layers.forward
         write = self._writer(inputs.reshape(*shape, -1) if self.by_choice else inputs)
         parameters = layers.outputs.reshape(shape)
 
         def network(obs: np.ndarray) -> np.ndarray:
             if centre is not None:
-                normalised = np.clip((obs - centre) / scale, -clip, clip)
-                obs = normalised if measured is None else np.where(measured, normalised, obs)
+                obs = self.normalised(obs, centre, scale, np)
             if write is not None:
                 write(obs)
             else:
-                seen = obs if see is None else see(obs)
-                inputs[...] = seen.reshape(*outputs[:2], -1) if self.by_choice else seen
+                rows = obs if prepare is None else prepare(obs)
+                inputs[...] = rows.reshape(*outputs[:2], -1) if self.by_choice else rows
             forward()
             return parameters
 
@@ -136,24 +150,20 @@ class NumpyPolicy(Distribution):
 
         Inputs have the shape ``(B, c, l)``, or ``(B, c, width, l / width)`` with `by_choice`.
         """
-        own_rows = self.factors is None or np.array_equal(self.factors, np.arange(len(self.space)))
-        if self.kind == "joint" or self.observations is not None or not own_rows:
+        row_per_component = self.factors is None or np.array_equal(self.factors, np.arange(len(self.space)))
+        if self.kind == "joint" or self.observations is not None or not row_per_component:
             return None
         writer = getattr(self.local, "choice_writer" if self.by_choice else "writer", None)
         return None if writer is None else writer(inputs)
 
-    def see(self, obs: np.ndarray) -> np.ndarray:
-        """Return the observation of each component, ``(B, c, l)``."""
-        if self.local is None:
-            obs = self.encode(obs)
-            return np.broadcast_to(obs[:, None], (len(obs), len(self.space), obs.shape[-1]))
-        local = np.asarray(self.local(obs if self.observations is None else self.observations.structured(obs, np)))
-        local = local.astype(np.float32, copy=False)
-        per_component = self.factors is None or local.shape[1] != self.factors.max() + 1  # one row per component
-        return local if per_component else local[:, self.factors]
+    def inputs(self, obs: np.ndarray) -> np.ndarray:
+        """Return the observation of each component, ``(B, c, l)``: its local observation, or the full one."""
+        if self.local is not None:
+            return self.local_of(obs, np)
+        obs = self._encoded(obs)
+        return np.broadcast_to(obs[:, None], (len(obs), len(self.space), obs.shape[-1]))
 
-    def encode(self, obs: np.ndarray) -> np.ndarray:
-        """Return observations ``(B, d)`` as the input vectors of the network."""
+    def _encoded(self, obs: np.ndarray) -> np.ndarray:
         return obs if self.observations is None else self.observations.encoded(obs, np)
 
 

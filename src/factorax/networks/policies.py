@@ -5,15 +5,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from .._arrays import zeros
 from ..distributions import Spread
 from ..spaces import ActionMask
 from .arrangements import Shared
 from .custom import Custom
-from .mlp import LayerSettings
-from .numpy_policy import PolicyArrays
+from .mlp import LayerSettings, matmul
 
 
 class Policy(eqx.Module):
@@ -32,6 +30,7 @@ class Policy(eqx.Module):
     @property
     def usable_spread(self) -> Spread:
         """The spread, with gradients stopped if it is not trained."""
+        # With an output for log σ, the spread is its initial value: trained as well, it would double the step of σ.
         return self.spread if self.learns_spread else jax.lax.stop_gradient(self.spread)
 
     def masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
@@ -60,50 +59,33 @@ class Policy(eqx.Module):
 
         `starts` marks the steps at which new episodes start, ``(L, S)``.
         """
-        return self.masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
+        return self.unroll_with_features(obs, local, memory, starts)[0], self.usable_spread
 
     def unroll_with_features(
         self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """Return the parameters of sequences ``(L, S, c, width)`` and the input of the last layer ``(L, S, c or 1,
         h)``."""
-        parameters, features = self.net.unroll_with_features(obs, local, memory, starts)
+        parameters, features, _ = self.net.unroll(obs, local, memory, starts)
         return self.masked(parameters, obs), features
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return the input of the last layer, ``(..., c or 1, h)``."""
         return self.net.features(obs, local, memory) if self.memory else self.net.features(obs, local)
 
-    def fitted_to(self, other: "Policy", components: int) -> "Policy":
+    def fitted_to(self, other: "Policy") -> "Policy":
         """Return this policy for the number of components of another one.
 
         A shared network gets the mean embedding and the mean spread; any other network is unchanged.
         """
         if not isinstance(self.net, Shared) or self.net.identity.shape == other.net.identity.shape:
             return self
-        spread = jax.tree.map(lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape), self.spread,
-                              other.spread)  # fmt: skip
-        return Policy(self.net.averaged(len(other.net.identity)), spread, other.mask, self.learns_spread)
-
-    def to_numpy(self, mean: Any = None, scale: Any = None) -> PolicyArrays:
-        """Return the policy as NumPy arrays for workers, with the mean and scale of normalised observations, if any."""
-        log_std, colour = self.spread_in_numpy()
-        return PolicyArrays(
-            kernels=tuple(np.asarray(kernel) for kernel in self.net.layers.kernels),
-            biases=tuple(np.asarray(bias) for bias in self.net.layers.biases),
-            identity=np.asarray(self.net.identity) if isinstance(self.net, Shared) else None,
-            log_std=log_std,
-            colour=colour,
-            centre=None if mean is None else np.asarray(mean),
-            scale=None if scale is None else np.asarray(scale),
+        mean = lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape)  # noqa: E731
+        identity = jnp.broadcast_to(
+            self.net.identity.mean(axis=0), (len(other.net.identity), self.net.identity.shape[1])
         )
-
-    def spread_in_numpy(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return log σ of Gaussian components, ``(c,)``, and (I − W)⁻¹ of each factor with a covariance, ``(f, g,
-        g)``."""
-        spread = jax.tree.map(np.asarray, self.spread)
-        whiten = np.eye(spread.mixing.shape[-1], dtype=np.float32) - np.tril(spread.mixing, -1)
-        return spread.log_std, np.linalg.inv(whiten) if whiten.size else whiten
+        net = eqx.tree_at(lambda net: net.identity, self.net, identity)
+        return Policy(net, jax.tree.map(mean, self.spread, other.spread), other.mask, self.learns_spread)
 
 
 class TrunkHead(eqx.Module):
@@ -127,7 +109,7 @@ class TrunkHead(eqx.Module):
     def __call__(self, features: jax.Array) -> jax.Array:
         """Map features ``(..., c or 1, h)`` to values ``(..., v)``."""
         if self.per_component:
-            return (features @ self.kernel)[..., 0] + self.bias
+            return matmul(features, self.kernel)[..., 0] + self.bias
         return features.mean(axis=-2) @ self.kernel + self.bias
 
 
@@ -153,17 +135,17 @@ class Critic(eqx.Module):
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return values for sequences ``(L, S, ...)`` and the memory after each step, for a critic with its own
         memory."""
-        values, after = self.net.unroll(obs, local, memory, starts)
+        values, _, after = self.net.unroll(obs, local, memory, starts)
         return self._values(values), after
 
     @property
-    def own_memory(self) -> int:
-        """Size of its own memory; 0 if it has none, or uses that of the policy."""
+    def memory(self) -> int:
+        """Size of a memory of its own; 0 if it has none, or uses that of the policy."""
         return getattr(self.net, "memory", 0)
 
     def remembers(self, policy: Policy) -> bool:
         """Return whether it has a memory, or shares that of the policy."""
-        return bool(policy.memory if isinstance(self.net, TrunkHead) else self.own_memory)
+        return bool(policy.memory if isinstance(self.net, TrunkHead) else self.memory)
 
     def _values(self, out: jax.Array) -> jax.Array:
         return out if isinstance(self.net, Custom) else out[..., 0]
@@ -174,3 +156,71 @@ class Agent(eqx.Module):
 
     policy: Policy
     critic: Critic | None
+
+    @property
+    def sequence_length(self) -> int:
+        """Length of the sequences on which the agent is trained; 0 if no network is recurrent.
+
+        If policy and critic have a memory each, it is that of the policy.
+        """
+        parts = (part for part in (self.policy, self.critic) if part is not None and part.memory)
+        return next((part.net.sequence_length for part in parts), 0)
+
+    @property
+    def module_names(self) -> dict[str, str]:
+        """The class names of the user's own modules, for a file: names, never code."""
+        nets = {"policy": self.policy.net, "critic": self.critic and self.critic.net}
+        kinds = {name: type(net.module) for name, net in nets.items() if isinstance(net, Custom)}
+        return {name: f"{kind.__module__}.{kind.__qualname__}" for name, kind in kinds.items()}
+
+    @property
+    def critic_memory(self) -> int:
+        """Size of a memory of the critic's own; 0 if it has none, or uses that of the policy."""
+        return 0 if self.critic is None else self.critic.memory
+
+    def values(self, obs: jax.Array, local: Any, memories: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+        """Return the critic's predictions ``(..., v)``, None without a critic, and the memories after them.
+
+        - `memories`: those of policy and critic, ``(..., h)`` each; None where there is none.
+        """
+        if self.critic is None:
+            return None, memories
+        if not self.critic.remembers(self.policy):
+            return self.critic(obs, local, self.policy), memories
+        of_policy, of_critic = memories
+        values, after = self.critic.step(obs, local, of_critic if self.critic.memory else of_policy, self.policy)
+        return values, (of_policy, after) if self.critic.memory else (after, of_critic)
+
+    def unroll(self, obs: jax.Array, local: Any, starts: Any, memories: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Return the output of the policy, and the predictions of the critic or None, for ``N = L S`` samples.
+
+        - `obs`, `local`: sequences, time first, ``(L, S, ...)``; networks without a memory do not care.
+        - `starts`: where episodes start, ``(L, S)``; `memories`: of policy and critic before each step.
+        """
+        policy, critic = self.policy, self.critic
+        flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
+        first = [None if x is None else x[0] for x in memories]
+        values = None
+        if critic is not None and policy.memory and not critic.memory and critic.remembers(policy):
+            # one memory for both, so that it is computed only once
+            parameters, features = policy.unroll_with_features(obs, local, first[0], starts)
+            return (flat(parameters), policy.usable_spread), flat(critic.net(features))
+        if policy.memory:
+            parameters, spread = policy.unroll(obs, local, first[0], starts)
+        else:
+            parameters, spread = policy(obs, local)
+        if critic is not None:
+            values = critic.unroll(obs, local, first[1], starts)[0] if critic.memory else critic(obs, local, policy)
+        return (flat(parameters), spread), None if values is None else flat(values)
+
+    def critic_memories(self, obs: jax.Array, local: Any, memory: Any, starts: jax.Array, ended: jax.Array) -> Any:
+        """Return the memory of a recurrent critic before each step of a rollout, ``[T, B, h]``, and after its end.
+
+        - `memory`: before the first step, ``(B, h)``; None without such a memory, and so are both results.
+        - `starts`: where episodes start, ``[T, B]``; `ended`: which end with the last step, ``(B,)``.
+        """
+        if self.critic is None or memory is None:
+            return None, None
+        _, after = self.critic.unroll(obs, local, memory, starts)
+        before = jnp.where(starts[..., None], 0.0, jnp.concatenate([memory[None], after[:-1]]))
+        return before, jnp.where(ended[:, None], 0.0, after[-1])

@@ -1,93 +1,21 @@
 """All settings of a run, with a description each, from which the command line is generated."""
 
-import math
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
-from .._checks import (
-    Count,
-    NotNegative,
-    Positive,
-    Range,
-    Share,
-    Whole,
-    check_type,
-    checked,
-    is_traced,
-    nearest,
-    shown,
-)
-from ..distributions import Bounded
-from .combinations import check_combinations
+from .._checks import Count, NotNegative, Positive, Range, Share, check_type, checked, is_traced
+from .._text import nearest, shown
+from ..choices import Choice, Menu
+from .schedules import Schedule, ScheduledRange
 
-_SCHEDULE_POINTS = 1001
+CHOICES = ("method", "policy", "critic", "architecture", "distribution", "rollouts", "device")
+"""Settings that are choices with settings of their own; see `menus`."""
 
 
-class ScheduledRange(Range):
-    """Bounds of a number, or of the values of a function of the progress."""
-
-    def __str__(self) -> str:
-        return super().__str__() + ", or a function of the remaining progress"
-
-    def converted(self, value: Any, kind: Any) -> Any:
-        """Return the value converted to `kind`, or the schedule of a function."""
-        if callable(value):
-            return _schedule(value, self)
-        return super().converted(value, kind)
-
-
-class Schedule(tuple[float, ...]):
-    """A setting that changes during training: its values at equally spaced points of the remaining progress.
-
-    The remaining progress is 1 at the start of training and 0 at its end, as in Stable-Baselines3. Values are
-    interpolated between the points. As a table, a schedule can be part of a compiled program and of a file, whatever
-    Python function it was created from.
-
-    >>> halving = Schedule.of(lambda progress: 1e-3 if progress > 0.5 else 5e-4)
-    >>> halving
-    Schedule(0.001 → 0.0005)
-    """
-
-    @classmethod
-    def of(cls, function: Callable[[float], float]) -> Self:
-        """Create a schedule from a function of the remaining progress in [0, 1]."""
-        return cls(float(function(i / (_SCHEDULE_POINTS - 1))) for i in range(_SCHEDULE_POINTS))
-
-    @classmethod
-    def read(cls, values: Any) -> Any:
-        """Return the schedule stored in a file as a list of numbers; any other value is returned unchanged."""
-        numbers_alone = isinstance(values, list) and all(type(value) in (int, float) for value in values)
-        return cls(map(float, values)) if numbers_alone and 2 <= len(values) <= 10 * _SCHEDULE_POINTS else values
-
-    def __call__(self, progress: Any) -> Any:
-        """Return the value at a progress, which may be a traced JAX scalar."""
-        import jax.numpy as jnp  # the command line reads this file without JAX
-
-        return jnp.interp(progress, jnp.linspace(0.0, 1.0, len(self)), jnp.asarray(self))
-
-    def __repr__(self) -> str:
-        return f"Schedule({self[-1]:g} → {self[0]:g})"
-
-
-def _schedule(value: Any, bounds: ScheduledRange) -> Schedule:
-    """Return a schedule from a function, with values within the bounds (inclusive, since it may end at a bound)."""
-    try:
-        schedule = value if isinstance(value, Schedule) else Schedule.of(value)
-    except Exception as error:  # raised by the user's function
-        raise ValueError(f"the function raised {type(error).__name__}: {error}") from error
-    for i, each in enumerate(schedule):
-        if not math.isfinite(each) or each not in replace(bounds, open=False):
-            raise ValueError(f"it is {each:g} at the remaining progress {i / (len(schedule) - 1):g}")
-    return schedule
-
-
-PolicyKind = Literal["auto", "joint", "shared", "independent"]
-CriticKind = Literal["auto", "target", "factor", "central", "q", "reward", "none"]
 Annealed = Literal["learning_rate", "clip_range", "ent_coef"]
 
 if TYPE_CHECKING:
@@ -117,24 +45,42 @@ NOT_HERE = {
     "discount": "gamma",
     "lr": "learning_rate",
     "net_arch": "hidden",
-    "policy_kwargs": "hidden for its net_arch, initial_log_std for its log_std_init",
+    "policy_kwargs": "hidden for its net_arch, distribution='scale,initial_log_std=…' for its log_std_init",
     "stats_window_size": "model.history, which has the mean return of each rollout",
-    "use_sde": "initial_log_std: state-dependent exploration is not available",
-    "sde_sample_freq": "initial_log_std: state-dependent exploration is not available",
+    "use_sde": "distribution: state-dependent exploration is not available",
+    "sde_sample_freq": "distribution: state-dependent exploration is not available",
     "rollout_buffer_class": "rollouts, which selects how environments are stepped",
     "rollout_buffer_kwargs": "rollouts, which selects how environments are stepped",
 }
 """Settings of other libraries, with what to use instead."""
-SYNONYMS = {
-    "policy": {"mlppolicy": "joint", "mlp": "joint", "central": "joint", "decentralised": "independent"},
-    "estimator": {"fpg": "factored", "vpg": "vanilla", "pg": "vanilla", "standard": "vanilla"},
-    "objective": {"trpo": "natural", "npg": "natural", "reinforce": "a2c", "vpg": "a2c"},
-    "critic": {"value": "target", "v": "target", "global": "central", "coma": "q", "no": "none"},
-    "bounded": {"squash": "tanh", "squashed": "tanh", "gaussian": "scale", "raw": "clip", "none": "clip"},
-    "architecture": {"cnn": "conv", "rnn": "gru", "transformer": "attention", "gnn": "attention"},
-    "device": {"cuda:0": "cuda", "gpu:0": "gpu"},
-}
-"""Alternative names of choices in other libraries and papers."""
+
+
+@cache
+def menus() -> dict[str, Menu]:
+    """Return the menus of the settings that are choices, by name.
+
+    Imported here, since the command line reads this file without JAX.
+    """
+    from ..distributions import DISTRIBUTIONS
+    from ..networks import ARCHITECTURES, POLICIES
+    from ..plugins import choices, imported
+    from ..rollouts import ROLLOUTS
+    from .compiled import DEVICES
+    from .credits import CRITICS
+    from .methods import METHODS
+
+    menus = {
+        "method": METHODS,
+        "policy": POLICIES,
+        "critic": CRITICS,
+        "architecture": ARCHITECTURES,
+        "distribution": DISTRIBUTIONS,
+        "rollouts": ROLLOUTS,
+        "device": DEVICES,
+    }
+    for (setting, name), reference in choices().items():
+        menus[setting].register(name, imported(reference))
+    return menus
 
 
 def unknown_setting(name: str) -> str:
@@ -145,13 +91,17 @@ def unknown_setting(name: str) -> str:
     return f"{name}: no such setting" + (f"; did you mean {close}?" if close else "; see factorax.ppo.Config")
 
 
-WHO_STEPS = ("rollouts", "workers", "fragment_seconds", "ray_address", "worker_cpus", "device", "devices")
+WHO_STEPS = ("rollouts", "device")
 """Settings that do not change results."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Hyper-parameters of a training run. Defaults follow Stable-Baselines3's PPO where it has the same setting."""
+    """Settings of a training run. Defaults follow Stable-Baselines3's PPO where it has the same setting.
+
+    Settings that are choices are written as text, ``"name"`` or ``"name,key=value,…"`` with the settings that the
+    choice has, or as an object of its class: ``architecture="gru,sequence_length=8"`` or ``architecture=Gru(8)``.
+    """
 
     total_timesteps: Count = 100_000
     """Total number of training steps, summed over all environments."""
@@ -161,65 +111,29 @@ class Config:
     """Number of environments that are stepped in parallel."""
     n_steps: Count = 256
     """Number of steps per environment between updates."""
-    estimator: Literal["factored", "vanilla"] = "factored"
-    """Gradient estimator. factored: one ratio and one credit [K(λ∘A)] per factor. vanilla: one ratio and one advantage
-    for the joint action, as in standard PPO."""
-    objective: Literal["ppo", "a2c", "natural"] = "ppo"
-    """Policy objective. ppo: clipped probability ratio. a2c: plain policy gradient in one pass over the batch.
-    natural: one natural-gradient step F⁻¹g with a KL divergence of natural_kl, and n_epochs passes for the critic."""
-    policy: PolicyKind = "auto"
+    method: Any = "factored"
+    """Credit-assignment method: factored, or a related one such as ppo, ippo, mappo, coma, difference-rewards,
+    complete, adaptive, a2c or natural; or a subclass of `Method`."""
+    policy: Any = "auto"
     """Policy network. joint: one network for all components. shared: one network applied to the observation of each
-    component. independent: one network per component. auto: shared if there are local observations, otherwise joint."""
-    critic: CriticKind = "auto"
+    component. independent: one network per component. auto: shared if there are local observations, otherwise joint. In
+    Python also the user's own network."""
+    critic: Any = "auto"
     """Critic. target: one value per target. factor: one value per factor's credit. auto: factor for a fixed network of
-    several targets, otherwise target. central: one value of the objective, as in MAPPO. q: one value per action of a
-    factor given the other actions, as in COMA. reward: a model of the reward, for difference rewards. none: no critic;
-    with objective a2c and gae_lambda 1 this is REINFORCE."""
-    default_action: tuple[float, ...] = ()
-    """For critic reward: the default action to which a factor's action is compared, one number per component or one
-    for all. Empty: the mean over the factor's own policy, which requires discrete actions."""
-    difference_at: Literal["first", "every"] = "first"
-    """For critic reward: whether the counterfactual reward is subtracted only at the step of the action, which is
-    unbiased, or also at every later step, as published, which keeps only immediate rewards."""
+    several targets, otherwise target. none: no critic; with method a2c and gae_lambda 1 this is REINFORCE. In Python
+    also the user's own network."""
     hidden: tuple[Annotated[int, Range(1, 2**16)], ...] = (64, 64)
     """Sizes of the hidden layers, for the policy and the critic."""
-    architecture: Literal["mlp", "gru", "lstm", "conv", "attention", "choices"] = "mlp"
+    activation: Literal["tanh", "relu", "elu", "gelu", "silu"] = "tanh"
+    """Activation function of hidden layers."""
+    architecture: Any = "mlp"
     """Network architecture. mlp: fully connected layers. gru, lstm: the last hidden layer is recurrent. conv:
     convolutions for images in the observation, then layers. attention: layers, then attention of each component of a
     shared policy to its neighbours. choices: layers that score each choice of a component from its observation of that
     choice."""
-    sequence_length: Count = 16
-    """Length of truncated backpropagation through time for gru and lstm; it must divide n_steps and batch_size."""
-    activation: Literal["tanh", "relu", "elu", "gelu", "silu"] = "tanh"
-    """Activation function of hidden layers."""
-    layer_norm: bool = False
-    """Apply layer normalisation before activation functions."""
-    init: Literal["orthogonal", "lecun", "he", "normc", "custom"] = "orthogonal"
-    """Weight initialisation of layers. The last layer of a policy is always scaled down. normc: normal weights, scaled
-    to norm 1 per unit, and to 0.01 in the last layers of policy and critic, as in RLlib. custom: a function of a key, a
-    shape and a dtype, as in jax.nn.initializers; in Python, pass the function itself as init."""
-    trunk: Literal["auto", "separate", "shared"] = "auto"
-    """Hidden layers of the critic. separate: the critic has its own network. shared: the critic is a linear layer on
-    the policy's hidden layers, which both losses train. auto: shared for gru and lstm, so that the critic uses the
-    policy's memory; otherwise separate."""
-    identity: Annotated[int, Range(0, 2**12)] = 0
-    """Size of the learned embedding that tells a shared network for which component it acts; 0 for none, with which
-    components act alike where they observe the same."""
-    rounds: Annotated[int, Range(1, 16)] = 1
-    """Number of attention rounds: in each round, information travels one edge further between components."""
-    bounded: Bounded = "scale"
-    """How actions of a bounded Box are kept within their bounds. scale: a Gaussian in units in which the bounds are −1
-    and 1, clipped. clip: a Gaussian in raw units, clipped. tanh: a Gaussian squashed by a tanh. beta: a Beta
-    distribution."""
-    initial_log_std: Annotated[float, Range(-20, 10)] | None = None
-    """Initial log standard deviation of Gaussian actions. None: 0 in raw units and before a tanh, and log ½ for actions
-    scaled to their bounds, which are then two standard deviations from the middle."""
-    std: Literal["component", "shared", "state"] = "component"
-    """Standard deviation of Gaussian actions. component: one parameter per component. shared: one parameter for all.
-    state:
-    an output of the policy network, to which initial_log_std is added."""
-    covariance: Literal["diagonal", "full"] = "diagonal"
-    """Covariance of the Gaussian components within a factor; different factors are always independent."""
+    distribution: Any = "scale"
+    """Distribution of bounded actions of a Box. scale: a Gaussian in units in which the bounds are −1 and 1, clipped.
+    clip: a Gaussian in raw units, clipped. tanh: a Gaussian squashed by a tanh. beta: a Beta distribution."""
     learning_rate: Scheduled = 3e-4
     """Step size of the Adam optimizer; in Python also a function of the remaining progress, from 1 to 0."""
     anneal: tuple[Annealed, ...] = ()
@@ -228,83 +142,36 @@ class Config:
     """Discount factor γ."""
     gae_lambda: Share = 0.95
     """λ of generalised advantage estimation."""
-    gae_steps: Count | None = None
-    """Length of the fragments within which advantages are estimated, bootstrapped at their ends, as in RLlib's
-    workers; None for the whole rollout."""
     n_epochs: Count = 10
     """Number of passes over each rollout."""
     batch_size: Count = 64
     """Minibatch size."""
-    minibatch_of: Literal["steps", "factors"] = "steps"
-    """Unit of batch_size. steps: environment steps, with the actions of all factors. factors: the action of one factor
-    in one step, as in multi-agent training with a shared policy."""
-    shuffle: Literal["epoch", "rollout"] = "epoch"
-    """When minibatches are drawn. epoch: in each pass. rollout: once; each pass uses the same minibatches in
-    another order, and the remainder of the batch is dropped, as in RLlib 0.7."""
     clip_range: Annotated[float, ScheduledRange(0, open=True)] = 0.2
     """Clipping range ε of the probability ratio; in Python also a function of the remaining progress."""
     clip_range_vf: Positive | None = None
     """Clipping range of the value function; None for no clipping."""
-    pessimistic_vf: bool = False
-    """With clip_range_vf, use the larger of the clipped and the unclipped value loss, as in RLlib 0.7; otherwise the
-    clipped loss, as in Stable-Baselines3."""
     ent_coef: Scheduled = 0.0
     """Weight of the entropy bonus; in Python also a function of the remaining progress."""
     vf_coef: NotNegative = 0.5
     """Weight of the value loss."""
     max_grad_norm: Positive | None = 0.5
     """Maximum norm for gradient clipping; None for no clipping."""
-    adam_eps: Positive = 1e-5
-    """ε in the denominator of the Adam optimizer."""
     target_kl: Positive | None = None
     """Stop an update early, before the first minibatch on which the KL divergence of the joint action from the acting
     policy exceeds 1.5 times this; None for no limit."""
-    kl_coef: NotNegative = 0.0
-    """Weight of the penalty KL(old ‖ new); adapted during training if kl_coef_target is set."""
-    kl_coef_target: Positive | None = None
-    """Target KL divergence per update: kl_coef increases above twice this value and decreases below half of it."""
-    kl_of: Literal["auto", "factor", "action"] = "auto"
-    """The KL divergence compared with kl_coef_target. factor: the mean over factors. action: that of the joint action,
-    the sum over factors. auto: action for the vanilla estimator; otherwise factor."""
-    natural_kl: Positive = 0.01
-    """For objective natural: KL divergence per factor of one policy step."""
-    damping: NotNegative = 0.1
-    """For objective natural: damping added to the diagonal of the Fisher matrix F."""
     normalize_advantage: bool = True
-    """Standardise the credits, with one common scale for all factors."""
-    normalize_over: Literal["minibatch", "rollout"] = "minibatch"
-    """Set of credits that are standardised together: a minibatch, or the whole rollout."""
+    """Standardise the credits of a minibatch, with one common scale for all factors."""
     normalize_obs: bool = False
     """Standardise observations by their running mean and standard deviation."""
     normalize_reward: bool = False
     """Divide all targets by the running standard deviation of the discounted return; λ is not affected."""
     reward_scale: Positive = 1.0
     """Factor applied to targets for learning; reported returns are not scaled."""
-    bootstrap: Literal["auto", "never", "always"] = "auto"
-    """When to bootstrap from the value at the end of an episode. auto: if it was truncated. never, always: regardless
-    of its flags."""
-
-    rollouts: Literal["inline", "processes", "ray"] = "inline"
-    """How Gymnasium environments are stepped: in this process, in worker processes, or by Ray actors. Results are
+    rollouts: Any = "inline"
+    """How Gymnasium environments are stepped: inline in this process, in worker processes, or by ray. Results are
     bit-identical."""
-    workers: Whole = 0
-    """Number of workers; 0 for one per core, or one per environment if a process can hold only one."""
-    fragment_seconds: Positive = 600.0
-    """Seconds after which a worker that has not finished its part of a rollout is replaced; if this process steps the
-    environments, seconds after which a message reports where it hangs."""
-    overlap: bool = False
-    """Collect the next rollout while learning from the last one. Its policy is one update old, which the ratios
-    correct. For Gymnasium environments and objective ppo."""
-    ray_address: str = ""
-    """Address of a Ray cluster, such as auto or host:6379; if empty, Ray is started on this machine."""
-    worker_cpus: NotNegative = 1.0
-    """Number of CPUs that each worker requests from Ray."""
-    device: Literal["auto", "cpu", "gpu", "cuda", "tpu"] = "auto"
+    device: Any = "auto"
     """Device for training. auto: a GPU or TPU if JAX finds one, otherwise the CPU. cuda is a synonym of gpu."""
-    devices: Whole = 0
-    """Number of local devices over which the environments of a JAX problem are distributed; 0 for one on a CPU, and
-    elsewhere for as many as divide n_envs and batch_size. Results agree up to rounding."""
-
     # The presets turn this off because the networks of their problems are known; that of a user may lack an edge.
     check_network: bool = True
     """Test during training whether the network lacks an edge, and warn if it does."""
@@ -313,15 +180,28 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, kind in _field_types().items():
-            object.__setattr__(self, name, checked(name, getattr(self, name), kind, SYNONYMS.get(name)))
+            if name not in CHOICES:
+                object.__setattr__(self, name, checked(name, getattr(self, name), kind))
+        for name, menu in menus().items():
+            value = getattr(self, name)
+            if name == "critic" and is_network(value):
+                value = menu.kinds["auto"](module=value)
+            if name != "policy" or not is_network(value):
+                value = menu.read(value)
+            object.__setattr__(self, name, value)
         if self.seed is None:
             object.__setattr__(self, "seed", secrets.randbelow(2**31))
-        check_combinations(self)
         for name in self.anneal:
             if isinstance(getattr(self, name), Schedule):
                 raise ValueError(
                     f"anneal: got {name!r}, which is already a function of the progress; want only one of the two"
                 )
+        rollout = self.rollout_steps
+        if self.method.divides_rollout and rollout % self.batch_size:
+            fits = next(n for n in range(min(self.batch_size, rollout), 0, -1) if rollout % n == 0)
+            raise ValueError(
+                f"batch_size: got {self.batch_size}, want a divisor of n_envs × n_steps = {rollout}, such as {fits}"
+            )
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> "Config":
@@ -345,49 +225,32 @@ class Config:
         except TypeError as error:
             raise ValueError(str(error)) from None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON, from which `read` makes equal ones: choices as text, None as null."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["critic"] = replace(self.critic, module=None)
+        return {name: str(value) if name in CHOICES else value for name, value in values.items()} | (
+            {"policy": "auto"} if is_network(self.policy) else {}
+        )
+
     def for_problem(self, spec: Any) -> "Config":
         """Return these settings with the choices "auto" of `policy` and `critic` made for a problem, a `Spec`."""
         policy, critic = self.policy, self.critic
-        if policy == "auto":
-            needs_shared = self.architecture in ("attention", "choices") or self.minibatch_of == "factors"
+        if str(policy) == "auto":
+            needs_shared = self.architecture.name in ("attention", "choices")
             policy = "shared" if needs_shared or spec.local is not None else "joint"
-        if critic == "auto":  # the credits of a network that varies are not those of one critic
-            is_fixed = spec.network is spec.network.static
-            has_factor_critic = self.minibatch_of == "factors" or (is_fixed and spec.n_targets > 1)
-            critic = "factor" if has_factor_critic else "target"
-        if (policy, critic) == (self.policy, self.critic):
-            return self
-        return replace(self, policy=policy, critic=critic)
-
-    @property
-    def is_recurrent(self) -> bool:
-        """Whether the architecture is recurrent."""
-        return self.architecture in ("gru", "lstm")
-
-    @property
-    def shares_trunk(self) -> bool:
-        """Whether the critic shares the policy's hidden layers."""
-        return self.is_recurrent if self.trunk == "auto" else self.trunk == "shared"
-
-    @property
-    def is_counterfactual(self) -> bool:
-        """Whether the critic evaluates counterfactual actions of a factor."""
-        return self.critic in ("q", "reward")
+        if critic.name == "auto":
+            network = self.method.network(spec)
+            # the credits of a network that varies are not those of one critic
+            is_factor = network is network.static and network.static.shape[1] > 1
+            kind = menus()["critic"].kinds["factor" if is_factor else "target"]
+            critic = kind(trunk=critic.trunk, module=critic.module)
+        return self if (policy, critic) == (self.policy, self.critic) else replace(self, policy=policy, critic=critic)
 
     @property
     def critic_predicts_credit(self) -> bool:
-        """Whether the critic predicts credits, to which K has been applied, rather than values of targets."""
-        return self.critic in ("factor", "central") or self.is_counterfactual
-
-    @property
-    def kl_is_of_action(self) -> bool:
-        """Whether `kl_coef_target` is compared with the divergence of the joint action."""
-        return self.estimator == "vanilla" if self.kl_of == "auto" else self.kl_of == "action"
-
-    @property
-    def passes(self) -> int:
-        """Number of passes over each rollout: 1 without ratios, since a second pass would be off-policy."""
-        return 1 if self.objective == "a2c" else self.n_epochs
+        """Whether the critic predicts what factors are credited with, so that K must be the same at every step."""
+        return self.critic.name == "factor" or self.method.predicts_credit
 
     @property
     def rollout_steps(self) -> int:
@@ -422,6 +285,11 @@ def check_hyper(name: str, value: Any) -> None:
         )
     if not is_traced(value):
         checked(name, value, Positive if name == "total_timesteps" else _field_types()[name])
+
+
+def is_network(value: Any) -> bool:
+    """Return whether a setting is the user's network: a module, or a function that returns one."""
+    return callable(value) and not isinstance(value, str | Choice)
 
 
 @cache

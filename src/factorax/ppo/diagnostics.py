@@ -15,11 +15,12 @@ import jax
 import jax.numpy as jnp
 
 from .._credit import credit
-from ..networks.policies import Agent
+from ..networks import Agent
 from ..spec import Spec
 from ..structure import InfluenceNetwork
-from .advantages import Samples, TrainingBatch, by_component, by_factor
-from .config import Config
+from .credits import NoCritic, Rollout, Target
+from .losses import joint, squared_error, standardise
+from .method import Metrics, Samples
 
 
 class Scores(NamedTuple):
@@ -99,89 +100,94 @@ class Evidence:
     """The data of a rollout for a network (`BaseNetwork.update_state`); each quantity is computed only if it is
     used."""
 
-    spec: Spec
+    update: Any
+    """The `Update` that learns from the rollout."""
     agent: Agent
-    batch: TrainingBatch
-    advantages: Callable[[], jax.Array]
-    """The advantage of each target, ``(N, m)``."""
+    rollout: Rollout
+    hyper: Any
 
     @property
     def weights(self) -> Any:
         """The multipliers λ, ``(m,)``."""
-        return self.spec.weights
+        return self.update.spec.weights
 
     @property
     def n_envs(self) -> int:
         """Number of environments B; samples are ordered by time, then by environment."""
-        return self.batch.obs.shape[1]
+        return self.rollout.obs.shape[1]
 
     @cached_property
     def scores(self) -> Scores:
         """The scores of all components with respect to the last layer of the policy."""
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (self.batch, self._out[0]))
-        return scores_of(self.spec, self.agent, *flat)
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (self.rollout, self._out[0]))
+        return scores_of(self.update.spec, self.agent, *flat, flat[0].factor_mask)
 
     @cached_property
     def advantage(self) -> jax.Array:
-        """The advantage of each target, ``(N, m)``."""
-        return self.advantages()
+        """The advantage of each target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
+        return target_advantages(self.update, self.agent, self.rollout, self.hyper)
 
     @cached_property
     def entropy(self) -> jax.Array:
         """The entropy of each factor's distribution, ``(N, n)``."""
-        entropy = by_factor(self.spec, self.spec.components.entropy(*self._out))
+        entropy = self.update.entropy(self._out)
         return entropy.reshape(-1, entropy.shape[-1])
 
     @cached_property
     def location_scores(self) -> jax.Array:
         """One score per component, ``(N, c)``: that of a shift of its action or, for choices, towards later ones."""
-        return (self.scores.outer * self.spec.components.directions).sum(axis=-1)
+        return (self.scores.outer * self.update.spec.components.directions).sum(axis=-1)
 
     @cached_property
     def _out(self) -> Any:
-        return self.agent.policy.at(self.batch.obs, self.batch.local, self.batch.memory)
+        return self.agent.policy.at(self.rollout.obs, self.rollout.local, self.rollout.memory)
 
 
-def scores_of(spec: Spec, agent: Agent, samples: Samples | TrainingBatch, parameters: jax.Array) -> Scores:
-    """Return the scores of N samples at the parameters of the distributions that acted, ``(N, c, width)``."""
-    spread, mask = agent.policy.spread, samples.factor_mask
+def target_advantages(update: Any, agent: Agent, rollout: Rollout, hyper: Any) -> jax.Array:
+    """Return the advantage of each target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
+    kind = update.config.critic
+    has_critic = type(kind) is Target
+    values = update.values(agent, rollout) if has_critic else None
+    estimates = (kind if has_critic else NoCritic()).estimates(update.spec.network, rollout, values, hyper)
+    advantage = estimates.advantage.reshape(-1, update.spec.n_targets)
+    return advantage if has_critic else advantage - advantage.mean(axis=0)
+
+
+def scores_of(spec: Spec, agent: Agent, samples: Any, parameters: jax.Array, acted: Any) -> Scores:
+    """Return the scores of N samples at the parameters of the distributions that acted, ``(N, c, width)``.
+
+    - `samples`: anything with `obs`, `local`, `action` and `memory`; `acted`: which factors acted, ``(N, n)``, or None.
+    """
+    spread = agent.policy.spread
     log_prob = lambda parameters: spec.components.log_prob(parameters, spread, samples.action).sum()  # noqa: E731
     outer = jax.grad(log_prob)(parameters)
-    if mask is not None:
-        outer = outer * by_component(spec, mask.astype(outer.dtype))[..., None]
+    if acted is not None:
+        outer = outer * spec.by_component(jnp.broadcast_to(acted, (len(outer), spec.n_factors)))[..., None]
     return Scores(outer, agent.policy.features(samples.obs, samples.local, samples.memory))
 
 
 def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., Any], jax.Array]:
     """Return a function from credits to |E[zᵢ cᵢ]|² and E|zᵢ cᵢ|², both ``(n,)``; and |zᵢ|², ``(N, n)``."""
-    scores = scores_of(spec, agent, samples, samples.parameters)
-    squared = by_factor(spec, scores.squared)
+    scores = scores_of(spec, agent, samples, samples.parameters, samples.acted)
+    squared = spec.by_factor(scores.squared)
 
     def moments(factor_credit: jax.Array) -> tuple[jax.Array, jax.Array]:
         factor_credit = jnp.broadcast_to(factor_credit, (len(scores.outer), spec.n_factors))
-        mean = by_factor(spec, scores.mean_squared(by_component(spec, factor_credit)))
+        mean = spec.by_factor(scores.mean_squared(spec.by_component(factor_credit)))
         return mean, (squared * factor_credit**2).mean(axis=0)
 
     return moments, squared
 
 
-def gradient_snr(spec: Spec, agent: Agent, samples: Samples, factor_credit: jax.Array) -> jax.Array:
-    """Return the signal-to-noise ratio of each factor's gradient at the acting policy, ``(n,)``, for credits ``(N,
-    n)``."""
-    moments, _ = _moments(spec, agent, samples)
-    mean, second = moments(factor_credit)
-    return signal_to_noise(second, mean, len(samples.credit))
-
-
 def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.Array, k: Any) -> dict[str, Any]:
     """Return the variance decomposition of each factor's gradient, with and without the network, and its squared bias.
 
-    - `advantage`: the advantage of each target, ``[T, B, m]``; `k`: K for the rollout.
+    - `advantage`: the advantage of each target, ``[T, B, m]``; `k`: K for the rollout, which may differ from step to
+      step.
     """
     moments, squared = _moments(spec, agent, samples)
-    kept = credit(k, advantage, spec.weights)
-    total = credit(InfluenceNetwork.complete(1, spec.n_targets), advantage, spec.weights)
-    kept, total = (x.reshape(-1, x.shape[-1]) for x in (kept, total))
+    kept = credit(k, advantage, spec.weights).reshape(-1, spec.n_factors)
+    total = credit(InfluenceNetwork.complete(1, spec.n_targets), advantage, spec.weights).reshape(-1, 1)
     dropped = jnp.broadcast_to(total - kept, kept.shape)
     terms = variance_terms(squared, kept, dropped, moments(kept)[0], moments(total)[0])
     terms["bias"] = squared_bias(*moments(dropped), samples=len(kept))
@@ -189,63 +195,51 @@ def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.A
     return metrics | {"variance/ratio": terms["vanilla"].sum() / (terms["factored"].sum() + 1e-30)}
 
 
-def rollout_metrics(
-    spec: Spec,
-    config: Config,
-    agent: Agent,
-    samples: Samples,
-    factor_credit: jax.Array,
-    see: Callable[[jax.Array], Any] | None = None,
-) -> dict[str, Any]:
-    """Return metrics of a rollout before learning from it, for credits as in the loss, ``(N, n)``.
-
-    With `see`, as in `Update`, the signal-to-noise ratio of gradients is that of the first `batch_size` samples.
-    """
-    c, returns, error = config, samples.returns, samples.returns - samples.value
-    part, credit_of_some = samples, factor_credit
-    if see is not None:
-        part, credit_of_some = jax.tree.map(lambda x: x[: c.batch_size], (samples, factor_credit))
-        part = part._replace(local=see(part.obs))
+def rollout_metrics(update: Any, agent: Agent, samples: Samples) -> Metrics:
+    """Return metrics of a rollout before learning from it."""
+    c, spec, returns, error = update.config, update.spec, samples.returns, samples.returns - samples.value
+    factor_credit = standardise(samples.credit, samples.acted) if c.normalize_advantage else samples.credit
+    moments, _ = _moments(spec, agent, samples)
+    mean, second = moments(factor_credit)
     metrics = {
-        "factor/gradient_snr": gradient_snr(spec, agent, part, credit_of_some),
+        "factor/gradient_snr": signal_to_noise(second, mean, len(samples.credit)),
         "train/explained_variance": 1 - jnp.var(error) / (jnp.var(returns) + 1e-8),
     }
-    if c.estimator == "factored":
-        metrics["factor/credit_std"] = samples.credit.std(axis=0)
-    per_factor = c.estimator == "factored" and c.critic in ("factor", "q", "reward")
-    if c.critic == "target" or per_factor:
-        returns, error = (x[:, : spec.n_targets] if c.critic == "target" else x for x in (returns, error))
-        of = "factor" if per_factor else "target"
-        metrics[f"{of}/explained_variance"] = 1 - error.var(axis=0) / (returns.var(axis=0) + 1e-8)
-        metrics[f"{of}/value_error"] = jnp.sqrt((error**2).mean(axis=0))
+    if update.network is not spec.network:  # one credit for all
+        return metrics
+    metrics["factor/credit_std"] = samples.credit.std(axis=0)
+    of = "target" if isinstance(c.critic, Target) else "factor"
+    returns, error = (x[:, : spec.n_targets] if of == "target" else x for x in (returns, error))
+    metrics[f"{of}/explained_variance"] = 1 - error.var(axis=0) / (returns.var(axis=0) + 1e-8)
+    metrics[f"{of}/value_error"] = jnp.sqrt((error**2).mean(axis=0))
     return metrics
 
 
-def policy_metrics(
-    policy_loss: jax.Array,
-    *,
-    entropy: jax.Array,
-    kl: jax.Array,
-    log_ratio: jax.Array,
-    outside: jax.Array,
-    acted: jax.Array,
-    actions: jax.Array,
-) -> dict[str, jax.Array]:
-    """Return metrics of the policy on a minibatch.
-
-    - `entropy`, `kl`: per factor, ``(N, n)``, zero if it did not act.
-    - `actions`: how often each factor acted, ``(n,)``.
-    - `log_ratio`, `outside`, `acted`: per ratio, ``(N, n)``, or ``(N, 1)`` for vanilla.
-    """
-    acting = jnp.maximum(acted.sum(), 1)
-    # Sum over samples once: sums over all factors are sums of the per-factor sums.
-    entropies, divergences = entropy.sum(axis=0), kl.sum(axis=0)
-    return {
+def update_metrics(update: Any, acting: Agent, agent: Agent, samples: Samples, hyper: Any) -> Metrics:
+    """Return metrics of an update, of all samples of its rollout: how far the policy has moved from the acting one."""
+    out, values = update.method.evaluate(update, agent, samples, update.config.n_steps)
+    acted = jnp.broadcast_to(samples.acted, samples.log_prob.shape)
+    log_ratio = (update.log_prob(out, samples.action) - samples.log_prob) * acted
+    credit = standardise(samples.credit, samples.acted) if update.config.normalize_advantage else samples.credit
+    policy_loss = update.method.policy_loss(log_ratio, credit, hyper)
+    entropy = (update.entropy(out) * acted).sum(axis=0)
+    kl = (update.divergence((samples.parameters, acting.policy.spread), out) * acted).sum(axis=0)
+    if samples.credit.shape[-1] < acted.shape[-1]:  # one ratio for the joint action
+        log_ratio = joint(log_ratio)
+    # Sums over samples first: sums over all factors are sums of those of the factors.
+    count = acted.sum(axis=0)
+    ratios = jnp.maximum(jnp.ones_like(log_ratio).sum() if log_ratio.shape[-1] == 1 else count.sum(), 1)
+    outside = (jnp.abs(jnp.expm1(log_ratio)) > hyper.clip_range).sum(axis=0)
+    metrics = {
         "train/policy_gradient_loss": policy_loss,
-        "train/entropy_loss": -entropies.sum() / len(entropy),
-        "train/approx_kl": (jnp.expm1(log_ratio) - log_ratio).sum() / acting,
-        "train/kl": divergences.sum() / jnp.maximum(actions.sum(), 1),
-        "train/clip_fraction": outside.sum(axis=0).sum() / acting,
-        "factor/entropy": entropies / jnp.maximum(actions, 1),
-        "factor/kl": divergences / jnp.maximum(actions, 1),
+        "train/value_loss": squared_error(values, samples.returns, samples.value, update.config.clip_range_vf),
+        "train/entropy_loss": -entropy.sum() / len(samples.action),
+        "train/approx_kl": (jnp.expm1(log_ratio) - log_ratio).sum() / ratios,
+        "train/kl": kl.sum() / jnp.maximum(count.sum(), 1),
+        "train/clip_fraction": outside.sum() / ratios,
+        "factor/entropy": entropy / jnp.maximum(count, 1),
+        "factor/kl": kl / jnp.maximum(count, 1),
     }
+    if len(outside) == len(count):
+        metrics["factor/clip_fraction"] = outside / jnp.maximum(count, 1)
+    return metrics

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._text import counted, some, warn
 from ..spec import Spec
-from ..structure.labels import counted, some, warn
 from .config import Config
 
 CLIPPED_UPDATES = 30
@@ -22,7 +22,7 @@ def warn_if_dense(spec: Spec, config: Config) -> None:
     """
     network = spec.network.static
     n, m = network.shape
-    if not spec.network_is_own or config.estimator != "factored" or min(n, m) < 2 or not spec.network.is_fixed:
+    if not spec.problem_defines_network or min(n, m) < 2 or not spec.network.is_fixed:
         return
     if network.density == 1 and not network.is_soft and not network.made_complete:
         warn(
@@ -37,7 +37,7 @@ def warn_if_dense(spec: Spec, config: Config) -> None:
 def warn_if_open_loop(spec: Spec, config: Config) -> None:
     """Warn if K was discovered with replayed actions, but policies observe what others change and react to it."""
     network = spec.network.static
-    if spec.local is None or config.estimator != "factored" or not spec.network.is_fixed:
+    if spec.local is None or not spec.network.is_fixed:
         return
     if network.lacks_reactions and network.density < 1:
         warn(
@@ -54,7 +54,7 @@ def warn_if_short(config: Config, steps: int) -> None:
             f"total_timesteps: got {steps:,}, less than one rollout of n_envs × n_steps = {config.n_envs} × "
             f"{config.n_steps} = {config.rollout_steps:,} steps. Training makes one rollout of "
             f"{config.rollout_steps:,} steps and updates the policy once, in "
-            f"{counted(config.passes, 'pass', 'passes')} over it. Lower n_steps or n_envs for shorter rollouts",
+            f"{counted(config.method.passes(config), 'pass', 'passes')} over it. Lower n_steps or n_envs for shorter rollouts",
             UserWarning,
         )
 
@@ -65,6 +65,7 @@ def warn_if_clipped(config: Config, history: Sequence[Mapping[str, Any]]) -> Non
 
     - `history`: the metrics of the last updates, the latest one last.
     """
+    # Once, at this update: later ones of a converged policy may stall for good reasons.
     first, limit = list(history[-CLIPPED_UPDATES:]), config.max_grad_norm
     if limit is None or len(first) < CLIPPED_UPDATES or first[-1]["time/iterations"] != CLIPPED_UPDATES:
         return
@@ -92,14 +93,14 @@ class ActionScaleWarning(UserWarning):
 def warn_if_unscaled(spec: Spec, config: Config) -> None:
     """Warn if components of a Box lack a bound, unless the settings or the problem declare raw units as intended."""
     names = spec.unscaled
-    if not names or config.bounded == "clip" or spec.raw_actions:
+    if not names or config.distribution.name == "clip" or spec.raw_actions:
         return
-    deviation = math.exp(config.initial_log_std or 0.0)
+    deviation = math.exp(getattr(config.distribution, "initial_log_std", None) or 0.0)
     warn(
         f"action space: {len(names)} of {len(spec.components)} components lack a lower or an upper bound, so they are "
         f"not scaled: {some(names)}. They are drawn in raw units, initially around 0 with standard deviation "
         f"exp(initial_log_std) = {deviation:.3g}. Add bounds to the environment, inside fx.wrap if you use it: "
         "gymnasium.wrappers.TransformAction(env, lambda action: action, gymnasium.spaces.Box(low, high, shape)), or "
-        'bounds={"fluent": (low, high)} for RDDL. Or set bounded="clip" if raw units are intended',
+        'bounds={"fluent": (low, high)} for RDDL. Or set distribution="clip" if raw units are intended',
         ActionScaleWarning,
     )

@@ -21,7 +21,7 @@ def remember(history: list[Metrics], metrics: Metrics) -> None:
 
 
 def copied(metrics: Metrics) -> Metrics:
-    """Return copies of metrics: JAX scalars would keep the buffers of the whole update alive."""
+    """Return copies of metrics: views would keep the arrays of all updates of a program alive."""
     arrays = {name: np.array(value) for name, value in metrics.items()}
     return {name: value if value.ndim else value[()] for name, value in arrays.items()}
 

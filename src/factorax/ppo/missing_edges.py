@@ -14,9 +14,10 @@ import numpy as np
 
 from .._arrays import zeros
 from .._false_discovery import discoveries
+from .._text import counted, some, warn
 from ..spec import Spec
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted, edge_label, some, warn
+from ..structure.labels import edge_label
 
 LARGEST = 2 * 10**6
 """Maximum size of the sums.
@@ -54,12 +55,6 @@ class MissingEdges(NamedTuple):
         )
 
 
-def look(rollouts: int) -> int:
-    """Return the number of the look at this rollout, 1, 2, …, or 0 if there is none. Looks are at 8, 16, 32, …"""
-    power = rollouts // _FIRST
-    return power.bit_length() if rollouts % _FIRST == 0 and power & (power - 1) == 0 and power else 0
-
-
 def p_values(sums: MissingEdges, present: np.ndarray) -> np.ndarray:
     """Return the p-value of each pair of a component and a target without an edge, ``(c, m)``; NaN if not tested.
 
@@ -77,7 +72,7 @@ def p_values(sums: MissingEdges, present: np.ndarray) -> np.ndarray:
 
 
 def last_look(rollouts: int) -> int:
-    """Return the number of the last look at or before this rollout; 0 if there was none.
+    """Return the number of the last look at or before this rollout; 0 if there was none. Looks are at 8, 16, 32, …
 
     >>> last_look(7), last_look(8), last_look(31)
     (0, 1, 2)
@@ -97,10 +92,10 @@ def missing(sums: MissingEdges, present: np.ndarray, number: int) -> list[tuple[
     return [(int(i), int(j)) for i, j in sorted(pairs, key=lambda pair: p_value[*pair])]
 
 
-def warn_if_missing(spec: Spec, sums: MissingEdges | None, rollouts: int) -> bool:
-    """Warn if the data show missing edges, at the rollouts given by `look`; return whether a warning was issued."""
-    number = look(rollouts)
-    if sums is None or not number:
+def warn_if_missing(spec: Spec, sums: MissingEdges | None, before: int, rollouts: int) -> bool:
+    """Warn if the data show missing edges, at a look between two numbers of rollouts; return whether it was issued."""
+    number = last_look(rollouts)
+    if sums is None or number == last_look(before):
         return False
     edges = spec.network.static.to_dense() > 0
     pairs = missing(sums, edges if spec.factors is None else edges[spec.factors], number)

@@ -1,5 +1,6 @@
 """`FactoredPPO`: learn, predict, evaluate, save and load."""
 
+import copy
 import dataclasses
 import os
 import threading
@@ -10,30 +11,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-import equinox as eqx
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Range, Seed, Whole, checked, shown
-from ..networks.architectures import OwnModules, memory_of, module_names, own_modules
-from ..networks.policies import Agent
+from .._checks import Count, Range, Seed, Whole, check_type, checked, real_array
+from .._text import counted, shown
+from ..networks import Agent, policy_kind
 from ..problems.registry import find_problem
 from ..problems.vectors import OneOfMany
 from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
 from ..spec import Spec, is_jax, opened
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from . import checkpoints
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
-from .config import WHO_STEPS, Config
-from .devices import peak_memory
+from .compiled import Compiled, peak_memory
+from .config import Config, is_network
 from .hints import warn_if_clipped, warn_if_short
-from .learner import Learner, rollouts_of
+from .learner import Learner
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
-from .methods import network_for, settings_for
 from .metrics import Metrics, checked_metrics, copied, remember
 from .missing_edges import warn_if_missing
 from .model_files import (
@@ -45,13 +43,15 @@ from .model_files import (
     given,
     named_in,
     restored,
-    saved_as,
-    sizes,
+    save_model,
+    shapes_of,
 )
 from .named_networks import find_network
-from .presets import NONE
-from .program import Program
+from .presets import NONE, network_of, settings_with
 from .state import TrainState
+
+SECONDS = 0.5
+"""Seconds that a call of the compiled program takes, if nobody listens to single updates."""
 
 
 class FactoredPPO:
@@ -71,12 +71,11 @@ class FactoredPPO:
       defaults are those of the problem.
     - `preset`: the name of tuned settings, such as ``"queues"``, with a network unless you pass one; settings you pass
       override those of the preset. The default is no preset, for every problem.
-    - `method`: the name of a related method, such as ``"mappo"`` or ``"coma"`` (`METHODS`); it overrides the preset.
     - `tensorboard_log`: a folder for TensorBoard events; `verbose`: 1 prints the metrics of each update.
     - `policy`, `critic`: as in `Config`; or your own network, an `equinox.Module`, or a function of a `Spec` and a key
       that returns one. For one observation and the local observations of the components (None if all observe
       everything), a policy returns parameters ``(c, width)``, and a critic one value per target, ``(m,)``.
-    - `init`: as in `Config`; or a function of a key, a shape and a dtype, as in `jax.nn.initializers`.
+    - `method`: factored PPO or a related method, as in `Config`; its settings override those of the preset.
     - Other keyword arguments are the fields of `Config`.
 
     >>> from factorax.ppo import FactoredPPO
@@ -94,7 +93,6 @@ class FactoredPPO:
         local: Any = None,
         neighbours: Any = None,
         preset: str = NONE,
-        method: str = NONE,
         tensorboard_log: str | os.PathLike[str] | None = None,
         verbose: int = 0,
         **settings: Any,
@@ -105,26 +103,26 @@ class FactoredPPO:
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
-        modules, settings = own_modules(settings), settings_for(preset, method, settings)
+        settings = settings_with(preset, settings)
         self._own_size, self.config = "n_envs" not in settings, sized_config(settings, problem)
-        network = network_for(preset, method) if network is None else network
+        network = network_of(preset, self.config.method) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
+        modules = {name: settings.get(name) for name in ("policy", "critic") if is_network(settings.get(name))}
         self._given = given(network=network, weights=weights, local=local, neighbours=neighbours, **modules)
         if isinstance(problem, str):
             problem = find_problem(problem)
         if isinstance(network, str):
             network = find_network(problem, network, steps=self.config.total_timesteps)
-        self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **modules)
-        self.config, self.program = self.learner.config, Program(self.learner)
+        options = {"weights": weights, "local": local, "neighbours": neighbours, "own_size": self._own_size}
+        self.learner = Learner.of(problem, network, self.config, **options)
+        self.config, self.compiled = self.learner.config, Compiled(self.learner)
         self.history: list[Metrics] = []
         """The metrics of the last updates, at most 10,000."""
         self.logger, self._has_own_logger = Logger(), False
         self.last_timestep = self.config.total_timesteps
         self._episodes: Sequence[episodes_.Episode] | None = None
         self._key_lock = threading.Lock()
-
-    def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
-        return Learner.of(problem, network, self.config, own_size=self._own_size, **options)
+        self._seconds = SECONDS
 
     def __repr__(self) -> str:
         steps = f"{self.num_timesteps:,} steps"
@@ -135,6 +133,23 @@ class FactoredPPO:
         """Return a model with the same learner, programs and state."""
         new = object.__new__(type(self))
         vars(new).update(vars(self))
+        return new
+
+    def with_state(self, state: TrainState, index: int | None = None) -> "FactoredPPO":
+        """Return a model with another state, as `Learner.init` and `update` return it; it shares the programs.
+
+        - `index`: which of several stacked states, as `jax.vmap` returns them.
+        """
+        check_type("state", state, TrainState, "a TrainState, as model.learner.init and update return it")
+        if index is not None:
+            state = jax.tree.map(lambda x: x[index], state)
+        if shapes_of(state) != shapes_of(self.state):
+            hint = "" if index is not None or not jnp.ndim(state.timesteps) else "; want index= for stacked states"
+            raise ValueError(
+                f"state: got arrays of other shapes than those of this model, want a state of model.learner{hint}"
+            )
+        new = copy.copy(self)
+        new.state, new.history, new._episodes = state, [], None
         return new
 
     def __reduce__(self) -> Any:
@@ -152,7 +167,7 @@ class FactoredPPO:
     @cached_property
     def state(self) -> TrainState:
         """Everything that changes during training. The initial state is computed when it is first needed."""
-        return self.program.init(self.config.seed)
+        return self.compiled.init(self.config.seed)
 
     @cached_property
     def _predictions(self) -> jax.Array:
@@ -161,6 +176,8 @@ class FactoredPPO:
     @property
     def network(self) -> InfluenceNetwork:
         """The current network; if K depends on states or lags, with every edge that it may have."""
+        if self.learner.network is not self.spec.network:  # a method that credits all factors alike
+            return self.spec.network.static
         return self.spec.network.present(self.state.network, self.num_timesteps)
 
     @property
@@ -225,30 +242,54 @@ class FactoredPPO:
         if not self.num_timesteps:
             warn_if_short(self.config, steps)
         callbacks = CallbackList([as_callback(callback), *[ProgressBarCallback()] * progress_bar])
-        warned, collector = False, self.program.collector
+        warned, collector = False, self.compiled.collector
         if self.num_timesteps == 0 < steps and self.state.missing_edges is not None:
-            warn_if_actors_respond(self.spec, self.config.policy, rollouts_of(self.config))
+            kind = policy_kind(self.spec, self.config).name
+            warn_if_actors_respond(self.spec, kind, self.config.rollouts)
         if collector.episodes is None:
             collector.episodes = self._episodes  # from a checkpoint, or from before `close`
-        hyper = self.state.hyper._replace(total_timesteps=jnp.float32(last))
-        self.state = self.state._replace(hyper=hyper)
-        begun = time.perf_counter()
+        self.state = self.state._replace(hyper=self.state.hyper._replace(total_timesteps=jnp.float32(last)))
+        began = time.perf_counter()
         with self._logging(tb_log_name, new=reset_num_timesteps), callbacks.training(self):
-            while self.num_timesteps < last:
-                started, before = time.perf_counter(), self.num_timesteps
-                state, metrics = self.program.update(self.state)
-                metrics = checked_metrics(copied(metrics), self.config, before)
-                after, now = int(state.timesteps), time.perf_counter()
-                metrics["time/fps"] = (after - before) / (now - started)
-                metrics["time/time_elapsed"] = now - begun
-                metrics |= peak_memory(self.config)
-                remember(self.history, metrics)  # before the state: an interrupt in between must not lose a row
-                self.state, self._episodes = state, collector.episodes
-                warn_if_clipped(self.config, self.history)
-                warned = warned or warn_if_missing(self.spec, state.missing_edges, metrics["time/iterations"])
-                if not self._after_update(callbacks, metrics, log_interval):
-                    break
+            goes_on = True
+            while goes_on and self.num_timesteps < last:
+                left = -(-(last - self.num_timesteps) // self.config.rollout_steps)
+                state, rows = self.updates(1 if callbacks.every_update else left)
+                times = {"time/time_elapsed": time.perf_counter() - began, "time/fps": self._steps_per_second}
+                before = self.num_timesteps // self.config.rollout_steps
+                for i, row in enumerate(rows):
+                    row |= times | peak_memory(self.config)
+                    remember(self.history, row)  # before the state: an interrupt in between must not lose a row
+                    if i == len(rows) - 1:
+                        self.state, self._episodes = state, collector.episodes
+                    warn_if_clipped(self.config, self.history)
+                    goes_on = self._after_update(callbacks, row, log_interval) and goes_on
+                warned = warned or warn_if_missing(self.spec, state.missing_edges, before, before + len(rows))
         return self
+
+    def updates(self, most: int) -> tuple[TrainState, list[Metrics]]:
+        """Return the state after one update, or of a JAX problem after up to `most`, as many as take about half a
+        second; and the metrics of each. This object does not change."""
+        before, rollout = self.num_timesteps, self.config.rollout_steps
+        started, count = time.perf_counter(), 1
+        if self.compiled.collector.traced:
+            count = min(most, max(int(SECONDS / self._seconds), 1), self.compiled.max_updates)
+            state, stacked = self.compiled.updates(self.state, count)
+            stacked = jax.device_get(stacked)
+            rows = [copied({name: values[i] for name, values in stacked.items()}) for i in range(count)]
+        else:
+            collector, behaviour = self.compiled.collector, self.learner.behaviour(self.state)
+            environments, key, transitions = collector.collect(behaviour, self.state.environments, self.state.key)
+            state = self.state._replace(environments=environments, key=key)
+            state, metrics = self.compiled.learn_from(state, transitions)
+            rows = [copied(metrics) | collector.metrics()]
+        rows = [checked_metrics(row, self.config, before + i * rollout) for i, row in enumerate(rows)]
+        self._seconds = (time.perf_counter() - started) / count
+        return state, rows
+
+    @property
+    def _steps_per_second(self) -> float:
+        return self.config.rollout_steps / self._seconds
 
     def _after_update(self, callbacks: CallbackList, metrics: Metrics, log_interval: int | None) -> bool:
         """Log an update and call the callbacks; return whether to continue."""
@@ -310,10 +351,10 @@ class FactoredPPO:
         rows, is_one = self.spec.observations.batch(observation)
         with self._key_lock:  # servers call this from several threads
             self._predictions, key = jax.random.split(self._predictions)
-        act = self.program.compiled_act(self.state, deterministic)
+        act = self.compiled.act(self.state, deterministic)
         size = self.state.agent.policy.memory
         if size:
-            actions, state = act(jax.random.key_data(key), rows, memory_of(state, episode_start, (len(rows), size)))
+            actions, state = act(jax.random.key_data(key), rows, _memory(state, episode_start, (len(rows), size)))
         else:
             actions = act(jax.random.key_data(key), rows)
         elements = self.spec.components.to_environments(actions)
@@ -324,7 +365,7 @@ class FactoredPPO:
         checked("episodes", episodes, Count)
         checked("deterministic", deterministic, bool)
         checked("seed", seed, Seed)
-        behaviour, collector = self.learner.behaviour(self.state), self.program.collector
+        behaviour, collector = self.learner.behaviour(self.state), self.compiled.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
         objective = returns @ self.spec.weights
         error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0
@@ -337,15 +378,14 @@ class FactoredPPO:
         A shared policy works with any number of factors that have local observations of the same size.
         """
         # One environment, or one vector: some simulators allow only one per process.
-        one = {"n_steps": 1, "batch_size": 1, "gae_steps": None, "sequence_length": 1, "overlap": False}
-        settings: dict[str, Any] = dataclasses.asdict(self.config) | one | {"n_envs": vector_size(problem) or 1}
-        settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
-        modules = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
-        other = FactoredPPO(problem, network, **settings | modules)
+        length = self.state.agent.sequence_length or 1
+        sizes = {"n_steps": length, "batch_size": length, "n_envs": vector_size(problem) or 1, "rollouts": "inline"}
+        critic = dataclasses.replace(self.config.critic, module=None)
+        other = FactoredPPO(problem, network, **vars(self.config) | sizes | {"critic": critic})
         theirs = other.state.agent.policy
-        policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
+        policy = self.state.agent.policy.fitted_to(theirs)
         obs = self.state.obs if self.config.normalize_obs else other.state.obs
-        if _shapes((policy, obs)) != _shapes((theirs, other.state.obs)):
+        if shapes_of((policy, obs)) != shapes_of((theirs, other.state.obs)):
             a, b = self.spec, other.spec
             raise ValueError(
                 f"problem: got {b.n_factors} factors with {b.n_inputs} observed numbers for a {self.config.policy} "
@@ -357,7 +397,7 @@ class FactoredPPO:
 
     def close(self) -> None:
         """Stop environments and their workers; `learn` starts them again."""
-        self.program.close()
+        self.compiled.close()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything needed to resume training to a file, with the suffix .safetensors by default.
@@ -365,13 +405,7 @@ class FactoredPPO:
         The file has the agent, the optimizer, the settings, and the state of a JAX problem, or the seeds and actions
         of the episodes in progress of other environments.
         """
-        problem, network = self.names
-        about = {"config": dataclasses.asdict(self.config), "timesteps": self.num_timesteps}
-        about |= {"problem": problem, "network": network, "given": self._given, "trained_on": sizes(self.spec)}
-        about["modules"] = module_names(self.state.agent)
-        arrays = {} if self._episodes is None else episodes_.to_arrays(self._episodes)
-        # The reader chooses the settings, so those that are leaves of the state are not written.
-        checkpoints.save(saved_as(path), self.state._replace(hyper=None), about, arrays)
+        save_model(path, self.learner, self.state, names=self.names, given=self._given, episodes=self._episodes)
 
     @classmethod
     def load(
@@ -401,9 +435,9 @@ class FactoredPPO:
             names = named_in(file, trusted) if problem is None else (problem, None)
             fixed = {"network": names[1] if network is None else network, "weights": weights, "local": local}
             fixed["neighbours"] = neighbours
-            check_given(file, **fixed, **{name: settings.get(name) for name in OwnModules._fields})
-            stored = dataclasses.asdict(Config.read(checkpoints.about(file).get("config")))
-            options = {"tensorboard_log": tensorboard_log, "verbose": verbose} | checked_settings(stored) | settings
+            check_given(file, **fixed, **{name: settings.get(name) for name in ("policy", "critic")})
+            stored = checked_settings(vars(Config.read(checkpoints.about(file).get("config"))))
+            options = {"tensorboard_log": tensorboard_log, "verbose": verbose} | stored | settings
             model = cls._rebuilt(names[0], fixed.pop("network"), **fixed, **options)
             if "n_envs" not in settings:
                 check_size(file, model.learner)
@@ -421,12 +455,21 @@ class FactoredPPO:
         state, episodes = first_intact(
             existing(path), lambda file: restored(file, self.state._replace(hyper=None), self.config.n_envs, self.spec)
         )
-        self.program.close()
+        self.compiled.close()
         self.state, self._episodes = state._replace(hyper=self.state.hyper), episodes
 
 
-def _shapes(tree: Any) -> list[Any]:
-    return [x.shape for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
+def _memory(state: Any, episode_start: Any, shape: tuple[int, int]) -> np.ndarray:
+    """Return the memory of a recurrent policy, ``(B, h)``, from the arguments of `predict`."""
+    if state is None:
+        return np.zeros(shape, np.float32)
+    memory = real_array("state", state).astype(np.float32)
+    if memory.shape != shape:
+        raise ValueError(
+            f"state: got shape {memory.shape}, want {shape}, the state that the last call of predict returned"
+        )
+    starts = np.broadcast_to(False if episode_start is None else real_array("episode_start", episode_start), shape[:1])
+    return np.where(starts[:, None], 0.0, memory).astype(np.float32)
 
 
 def _number_of_steps(total_timesteps: Any) -> int:
@@ -434,9 +477,6 @@ def _number_of_steps(total_timesteps: Any) -> int:
     if isinstance(total_timesteps, float | np.floating) and total_timesteps.is_integer():
         total_timesteps = int(total_timesteps)
     return checked("total_timesteps", total_timesteps, Annotated[int, Range(0)])
-
-
-_CRITICS = {"none": "no critic", "central": "central critic", "q": "critic of actions", "reward": "model of the reward"}
 
 
 def described(spec: Spec, config: Config, name: str | None = None) -> dict[str, str]:
@@ -448,17 +488,21 @@ def described(spec: Spec, config: Config, name: str | None = None) -> dict[str, 
     """
     c = config
     source = name or getattr(spec.problem, "name", getattr(spec.problem, "__name__", "environment"))
-    critic = _CRITICS.get(c.critic, f"critic of {c.critic}s")
     rollout = f"{counted(c.n_envs, 'environment')} × {c.n_steps} steps"
     return {
         "problem": f"{source}, " + ("in JAX" if spec.is_jax else "on the host"),
         "observations": str(spec.observation_space),
         "actions": spec.components.describe_actions(),
         "network": repr(spec.network),
-        "policy": f"{c.policy}, hidden layers {c.hidden}, {critic}",
-        "estimator": f"{c.estimator}, objective {c.objective}",
-        "rollout": f"{rollout}, {counted(c.passes, 'pass', 'passes')} in minibatches of {c.batch_size}",
+        "policy": f"{_name(c.policy)}, {c.architecture}, hidden layers {c.hidden}",
+        "critic": _name(c.critic.module or c.critic),
+        "method": f"{c.method}, {c.method.title}",
+        "rollout": f"{rollout}, {counted(c.method.passes(c), 'pass', 'passes')} in minibatches of {c.batch_size}",
     }
+
+
+def _name(choice: Any) -> str:
+    return type(choice).__name__ if is_network(choice) else str(choice)
 
 
 def vector_size(problem: Any) -> int | None:
@@ -485,7 +529,7 @@ def sized_config(settings: dict[str, Any], problem: Any) -> Config:
     try:
         return Config.of(settings)
     except ValueError:
-        asks = "n_envs" not in settings and not {"batch_size", "workers"}.isdisjoint(settings)
+        asks = "n_envs" not in settings and "batch_size" in settings
         n_envs = vector_size(problem) if asks else None
         if n_envs is None:
             raise

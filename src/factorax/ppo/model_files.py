@@ -4,20 +4,21 @@ import math
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 
-from .._checks import path_of, shown
+from .._checks import path_of
 from .._files import MIB, read_json
-from ..networks.mlp import stored_init
+from .._text import shown
 from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
-from .devices import available_memory
+from .compiled import available_memory
 from .named_networks import is_file
 
 T = TypeVar("T")
@@ -25,12 +26,12 @@ SUFFIX = ".safetensors"
 CHECKPOINTS = "checkpoints"
 NETWORK_COPY = "network.json"
 """The copy of a network file in the folder of a run."""
-LARGEST_CONFIG = MIB
-MOST_ENVS = 2**20
+MAX_CONFIG = MIB
+MAX_ENVS = 2**20
 """Limits on the settings in files, which may be untrusted; those passed by the user have no such limits."""
-MOST_STEPS = 2**30
+MAX_STEPS = 2**30
 """Maximum number of steps of all environments in a rollout, n_envs × n_steps."""
-MOST_LAYERS = 64
+MAX_LAYERS = 64
 SLACK = 2**26
 """Number of bytes by which a model may exceed twice the size of its file."""
 LEARNT = (".agent", ".optimiser", ".kl_coef", ".obs", ".reward")
@@ -90,6 +91,34 @@ def first_intact(files: list[Path], read: Callable[[Path], T]) -> T:
     raise first_error or ValueError("files: got none")
 
 
+def shapes_of(tree: Any) -> list[Any]:
+    """Return the shapes of all arrays of a tree."""
+    return [x.shape for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
+
+
+def save_model(
+    path: str | os.PathLike[str],
+    learner: Any,
+    state: Any,
+    *,
+    names: tuple[str | None, ...] = (None, None),
+    given: list[str] | None = None,
+    episodes: Any = None,
+) -> None:
+    """Write the state of a `Learner` and its settings to a file.
+
+    - `names`: of the problem and the network, if they have any; `given`: names of arguments that are objects.
+    - `episodes`: the episodes in progress that are played outside JAX.
+    """
+    problem, network = names
+    about = {"config": learner.config.to_json(), "timesteps": int(state.timesteps), "problem": problem}
+    about |= {"network": network, "given": given or [], "trained_on": sizes(learner.spec)}
+    about["modules"] = state.agent.module_names
+    arrays = {} if episodes is None else episodes_.to_arrays(episodes)
+    # The reader chooses the settings, so those that are leaves of the state are not written.
+    checkpoints.save(saved_as(path), state._replace(hyper=None), about, arrays)
+
+
 def sizes(spec: Spec) -> dict[str, Any]:
     """Return the sizes in which two problems must agree, for a message."""
     return {
@@ -140,6 +169,7 @@ def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list
         state, arrays = checkpoints.load(path, state, keep=keep, finite=LEARNT)
     except ValueError as error:
         raise ValueError(f"{error}{_differences(path, spec)}") from None
+    # Episodes in progress belong to their environments; what was learnt does not.
     if other_envs or not arrays:
         return state, None
     try:
@@ -208,7 +238,7 @@ def check_trusted(problem: str, trusted: str | None, where: str) -> None:
 def _names_of_run(folder: Path) -> Names:
     """Return the names in the settings of a run folder."""
     try:
-        content = read_json(folder / "config.json", LARGEST_CONFIG)
+        content = read_json(folder / "config.json", MAX_CONFIG)
         problem, network = content["problem"], content["network"]
     except (OSError, ValueError, KeyError, TypeError):
         return Names(None, None)
@@ -231,19 +261,21 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
     custom initialiser is not in a file, and not needed, because the file has the weights.
     """
     n_envs, n_steps, layers = settings["n_envs"], settings["n_steps"], len(settings["hidden"])
-    if n_envs > MOST_ENVS:
-        raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MOST_ENVS:,}")
-    if n_envs * n_steps > MOST_STEPS:
+    if n_envs > MAX_ENVS:
+        raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MAX_ENVS:,}")
+    if n_envs * n_steps > MAX_STEPS:
         raise ValueError(
-            f"n_steps: got {n_steps:,} × {n_envs:,} environments from a file, want at most {MOST_STEPS:,} steps"
+            f"n_steps: got {n_steps:,} × {n_envs:,} environments from a file, want at most {MAX_STEPS:,} steps"
         )
-    if layers > MOST_LAYERS:
-        raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MOST_LAYERS}")
-    return settings | {"ray_address": ""} | ({"init": stored_init} if settings["init"] == "custom" else {})
+    if layers > MAX_LAYERS:
+        raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MAX_LAYERS}")
+    rollouts = settings["rollouts"]
+    return settings | {"rollouts": replace(rollouts, address="")} if hasattr(rollouts, "address") else settings
 
 
 def check_size(path: Path, learner: Any) -> None:
     """Raise ValueError if the state of a `Learner` would take much more memory than its file."""
+    # Before anything is allocated: a small file may name settings that take all memory.
     leaves = jax.tree.leaves(eqx.filter_eval_shape(learner.init))
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves if hasattr(leaf, "dtype"))
     there, free = path.stat().st_size, available_memory(learner.config)

@@ -1,19 +1,14 @@
-"""The training state, and its initial values."""
+"""`TrainState`: everything that changes during training."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arrays import ones, zeros, zeros_of
-from ..networks.architectures import OwnModules, looks_at_local, make_agent, policy_features
-from ..networks.policies import Agent
-from ..spec import Spec
-from ..structure.base_network import TrainingSizes
-from .config import Config, Hyper, check_hyper
+from .._arrays import ones, zeros
+from ..networks import Agent
+from .config import Hyper
 from .missing_edges import MissingEdges
 
 
@@ -39,13 +34,10 @@ class RunningMoments(NamedTuple):
         both = self.variance * self.size + variance * new + apart**2 * self.size * new / total
         return RunningMoments(total, self.mean + apart * new / total, both / total)
 
-    def normalise(self, x: jax.Array) -> jax.Array:
-        """Return x centred, scaled and clipped to ±10."""
-        return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -10.0, 10.0)
-
     def normalised(self, rows: jax.Array, measured: np.ndarray | None) -> jax.Array:
-        """Return rows of observations with only the measured columns normalised; all columns if `measured` is None."""
-        return self.normalise(rows) if measured is None else jnp.where(measured, self.normalise(rows), rows)
+        """Return rows of observations centred, scaled and clipped to ±10; only the measured columns if not all are."""
+        scaled = jnp.clip((rows - self.mean) / jnp.sqrt(self.variance + 1e-8), -10.0, 10.0)
+        return scaled if measured is None else jnp.where(measured, scaled, rows)
 
 
 class TrainState(NamedTuple):
@@ -53,7 +45,8 @@ class TrainState(NamedTuple):
 
     agent: Agent
     optimiser: Any
-    kl_coef: jax.Array
+    method: Any
+    """What the method carries from update to update; None for most."""
     obs: RunningMoments
     """Running moments of observations."""
     reward: RunningMoments
@@ -72,59 +65,3 @@ class TrainState(NamedTuple):
     """Sums of the missing-edge test; None if there is no test."""
     critic_memory: jax.Array | None = None
     """Memory of a recurrent critic for each episode, ``(B, h)``; None if it has no memory of its own."""
-
-
-def initial_state(
-    spec: Spec,
-    config: Config,
-    own: OwnModules,
-    *,
-    key: jax.Array,
-    environments: Any,
-    optimiser: Any,
-    hyper: Mapping[str, Any],
-) -> TrainState:
-    """Return the state before the first update.
-
-    - `own`: the user's own networks.
-    - `key`: split into keys for the policy, the critic, and training.
-    - `environments`: maps a key to the state of the environments.
-    - `optimiser`: an Optax transformation whose state consists of zeros at first, as that of Adam.
-    - `hyper`: settings by the names of `Hyper` that override those of `config`.
-    """
-    unknown = hyper.keys() - set(Hyper._fields)
-    if unknown:
-        raise ValueError(
-            f"hyper: got {', '.join(sorted(unknown))}, want some of {', '.join(Hyper._fields)}; pass other settings to "
-            "Config, since they change the program"
-        )
-    for name, value in hyper.items():
-        check_hyper(name, value)
-    key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
-    agent = make_agent(spec, config, own, for_policy, for_critic)
-    features = 1 + policy_features(spec, agent.policy, looks_at_local(spec, config, own)).shape[-1]
-    sizes = TrainingSizes(
-        n_components=len(spec.components),
-        n_factors=spec.n_factors,
-        n_targets=spec.n_targets,
-        score_size=spec.components.width * features,
-        grouped=spec.factors is not None,
-    )
-    tested = spec.network.is_fixed and spec.network.static.density < 1
-    tested = tested and config.check_network and config.estimator == "factored"
-    remembers = agent.critic.own_memory if agent.critic is not None else 0
-    return TrainState(
-        agent=agent,
-        optimiser=zeros_of(optimiser.init, eqx.filter(agent, eqx.is_inexact_array)),
-        kl_coef=jnp.float32(config.kl_coef or (0.2 if config.kl_coef_target is not None else 0.0)),
-        obs=RunningMoments.of((spec.n_inputs,)),
-        reward=RunningMoments.of(()),
-        discounted=zeros(config.n_envs),
-        environments=environments(for_environments),
-        key=key,
-        timesteps=jnp.int32(0),
-        hyper=jax.tree.map(jnp.float32, config.hyper._replace(**hyper)),
-        network=spec.network.init_state(sizes),
-        missing_edges=MissingEdges.start(len(spec.components), features, spec.n_targets) if tested else None,
-        critic_memory=zeros((config.n_envs, remembers)) if remembers else None,
-    )

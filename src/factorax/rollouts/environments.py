@@ -17,12 +17,12 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
+from .._text import counted, warn
 from ..observations import ObservationSpace
 from ..problems.failures import EpisodeLost
 from ..problems.vectors import OneOfMany, autoreset_mode, create, is_vector, takes_seeds
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
-from ..structure.labels import counted, warn
 from .episodes import Episode
 from .step_checks import (
     Misfit,

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from .._text import counted
 from ..networks.jax_policy import JaxPolicy
 from ..networks.numpy_policy import NumpyPolicy
 from ..spec import Spec
-from ..structure.labels import counted
 from .backend import Backend, InlineBackend
 from .collector import Behaviour, Collector
 from .cores import available_cores
@@ -106,7 +106,8 @@ class HostCollector(Collector):
     def plan(self) -> Plan:
         """The data common to all workers."""
         spec, policy, (n_envs, n_steps) = self.spec, self._policy, self._sizes
-        own_local = spec.local_is_own and policy.local is not None
+        # Workers read it from their environments, so that it need not be sent to them.
+        own_local = spec.problem_defines_local and policy.local is not None
         make: Any = spec.problem
         return Plan(
             make=make,

@@ -1,7 +1,7 @@
 """Rollouts of a JAX problem inside the compiled program."""
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache, partial
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,14 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arrays import zeros
-from .._programs import OwnJit
 from .._xla import any_of_all
 from ..observations import ObservationSpace
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ..spec import Spec
 from .collector import Behaviour, Collector
-from .cores import available_cores
 from .transitions import Transition
 
 CHUNK = 64
@@ -25,10 +23,6 @@ LONGEST = 10_000
 """Maximum number of calls of an evaluation."""
 FIRST_STATES = 2**22
 """Maximum number of bytes of initial states that a rollout computes at once."""
-PARTS = 8, 4, 2
-"""Numbers of parts of a rollout on a CPU."""
-SMALLEST_PART = 8
-"""Minimum number of environments of a part."""
 
 
 class EpisodeSums(NamedTuple):
@@ -83,17 +77,8 @@ class JaxEnvironments:
         sums = EpisodeSums(zeros((self.n_envs, self.n_targets)), zeros(self.n_envs, np.int32))
         return states, obs, sums, zeros((self.n_envs, self.memory)) if self.memory else None
 
-    def collect(
-        self, state: Any, act: Act, key: jax.Array, n_steps: int, first: jax.Array | None = None
-    ) -> tuple[Any, Transition]:
-        """Return `n_steps` transitions of all environments, ``[T, B, ...]``. A pure function.
-
-        With `first`, the state is that of some environments, the first of which has this number. Their transitions are
-        those that they have in a rollout of all.
-        """
-        size = state[1].shape[0]
-        if first is not None:
-            act = partial(act, among=(first, self.n_envs))
+    def collect(self, state: Any, act: Act, key: jax.Array, n_steps: int) -> tuple[Any, Transition]:
+        """Return `n_steps` transitions of all environments, ``[T, B, ...]``. A pure function."""
 
         def step(state: Any, keys: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[Any, Transition]:
             states, obs, sums, memory = state
@@ -135,8 +120,7 @@ class JaxEnvironments:
         by_step = jax.vmap(lambda key: jax.random.split(key, 3))(jax.random.split(key, n_steps))
 
         def by_environment(keys: jax.Array) -> jax.Array:
-            split = jax.vmap(lambda key: jax.random.split(key, self.n_envs))(keys)
-            return split if first is None else jax.lax.dynamic_slice_in_dim(split, first, size, axis=1)
+            return jax.vmap(lambda key: jax.random.split(key, self.n_envs))(keys)
 
         for_resets: Any = by_environment(by_step[:, 2])
         # The same holds for initial states, as long as they fit into little memory.
@@ -168,7 +152,7 @@ class SteppedJaxEnvironments:
         environments = self._environments = JaxEnvironments(problem, n_envs, components)
         self._state: Any = None
         self._key = jax.random.key(0)
-        self._step = OwnJit(lambda state, key, actions: environments.collect(state, lambda _, obs: actions, key, 1))
+        self._step = jax.jit(lambda state, key, actions: environments.collect(state, lambda _, obs: actions, key, 1))
 
     @property
     def obs(self) -> np.ndarray:
@@ -210,47 +194,6 @@ class JaxCollector(Collector):
         environments, transitions = self.environments.collect(environments, behaviour.act, for_rollout, self.n_steps)
         return environments, key, transitions
 
-    @cached_property
-    def parts(self) -> int:
-        """Number of parts of a rollout that threads of a CPU collect at the same time, at most one per core.
-
-        XLA gains nothing from a second core in a program of many small operations. If states are small, starting
-        threads would take longer than it saves, and there is only one part. With JAX's default generator, actions and
-        episodes do not depend on the parts, except that products of fewer rows may be rounded differently.
-        """
-        n_envs, most = self.environments.n_envs, available_cores()
-        if most == 1 or not self.environments.has_large_states(self.n_steps):
-            return 1
-        return next((n for n in PARTS if n <= most and n_envs % n == 0 and n_envs // n >= SMALLEST_PART), 1)
-
-    def collect_part(
-        self, behaviour: Behaviour, environments: Any, key: Any, number: jax.Array, parts: int
-    ) -> tuple[Any, Any, Transition]:
-        """Return one of several parts of a rollout, given the state of all environments. A pure function."""
-        size = self.environments.n_envs // parts
-        key, for_rollout = jax.random.split(key)
-        first = number * size
-
-        def some(axis: int, tree: Any) -> Any:
-            return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, first, size, axis=axis % x.ndim), tree)
-
-        states, *others = environments
-        mine = (some(-1, states), *some(0, others))
-        mine, transitions = self.environments.collect(mine, behaviour.act, for_rollout, self.n_steps, first)
-        return mine, key, transitions
-
-    @staticmethod
-    def joined(parts: Sequence[tuple[Any, Any, Transition]]) -> tuple[Any, Any, Transition]:
-        """Return what `collect` returns, given all parts in order."""
-
-        def join(axis: int, trees: Sequence[Any]) -> Any:
-            return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis), *trees)
-
-        environments, keys, transitions = zip(*parts, strict=True)
-        states, *others = zip(*environments, strict=True)
-        joined = (join(-1, states), *(join(0, each) for each in others))
-        return joined, keys[0], join(1, transitions)
-
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
         """Play all episodes in parallel, in a program that is compiled once per number of episodes."""
         evaluation = self._evaluation(episodes, deterministic)
@@ -272,13 +215,6 @@ class JaxCollector(Collector):
             raise FloatingPointError(f"evaluate: target {j} of episode {i} is {returns[i, j]}")
         return returns
 
-    def prepare_episodes(self, behaviour: Behaviour, episodes: int) -> None:
-        """Compile what `play_episodes` calls, with and without `deterministic`, by some steps of each."""
-        key = jax.random.key(0)
-        for deterministic in (True, False):
-            evaluation = self._evaluation(episodes, deterministic)
-            evaluation.play(behaviour.act, evaluation.init(key), key)
-
 
 class _Evaluation:
     """The compiled programs of an evaluation."""
@@ -289,4 +225,4 @@ class _Evaluation:
         def play(act: Any, state: Any, key: jax.Array) -> Any:
             return environments.collect(state, partial(act, deterministic=deterministic), key, CHUNK)
 
-        self.init, self.play = OwnJit(environments.init), OwnJit(play)
+        self.init, self.play = jax.jit(environments.init), jax.jit(play)

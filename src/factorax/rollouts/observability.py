@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._text import warn
 from ..problems.failures import EpisodeLost
 from ..spaces import ActionSpace
 from ..spec import Spec, is_jax
-from ..structure.labels import warn
 from .backend import WorkerDied
 from .processes import call_in_worker
 from .seeding import differ, first_episodes, numbers_of, warn_if_seed_ignored

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Seed, check_each, shown
+from .._checks import Count, Seed, check_each
+from .._text import counted, shown
 from ..problems.failures import EpisodeLost
 from ..problems.problem import Step
 from ..spaces import sample_valid
 from ..spec import Spec
-from ..structure.labels import counted
 from .data_checks import MIN_STARTS, DataCheck, same_start, warn_of_same_start
 from .environments import Environments, Single
 from .seeding import observed, warn_if_seed_ignored
@@ -75,7 +75,7 @@ def _check_local(spec: Spec, faults: Faults) -> None:
     if spec.local is None:
         return
     try:
-        jax.eval_shape(lambda obs: spec.see(obs, jnp), jax.ShapeDtypeStruct((2, spec.n_inputs), np.float32))
+        jax.eval_shape(lambda obs: spec.local_of(obs, jnp), jax.ShapeDtypeStruct((2, spec.n_inputs), np.float32))
     except Exception as error:  # any error of the user's function
         text = str(error).partition("\n")[0]
         faults.add(text if text.startswith("local: ") else f"local: raised {type(error).__name__}: {text}")

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from .._text import warn
 from ..problems.vectors import create
 from ..spaces import sample_valid
-from ..structure.labels import warn
 from .step_checks import checked_reset, checked_step, name_of
 
 STEPS = 8

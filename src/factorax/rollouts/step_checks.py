@@ -6,8 +6,8 @@ from typing import Any, TypeGuard
 import gymnasium as gym
 import numpy as np
 
+from .._text import counted
 from ..observations import ObservationSpace
-from ..structure.labels import counted
 
 REAL = frozenset("?bBhHiIlLqQefdg")
 """Characters of the NumPy types that are real numbers."""

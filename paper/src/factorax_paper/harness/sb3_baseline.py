@@ -43,7 +43,7 @@ class Scaled(gym.Wrapper):
 
     def __init__(self, env: gym.Env):
         super().__init__(env)
-        self.flat = ActionSpace.of(env.action_space, bounded="clip")
+        self.flat = ActionSpace.of(env.action_space, distribution="clip")
         if not np.isfinite([self.flat.low, self.flat.high]).all() or self.flat.discrete.any():
             raise ValueError(f"action space: got {env.action_space}, want a bounded Box, or a Dict or Tuple of them")
         self.action_space = gym.spaces.Box(-1.0, 1.0, (len(self.flat),), np.float32)

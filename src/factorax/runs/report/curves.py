@@ -12,7 +12,7 @@ from scipy import stats
 from ..folder import RETURN, STEPS, read_metrics
 from ..statistics import RESAMPLES, iqm
 
-MOST_POINTS = 240
+MAX_POINTS = 240
 """Maximum number of points of a curve: about one for every two or three pixels of a chart."""
 TARGETS = "rollout/ep_targets_mean"
 SNR = "factor/gradient_snr"
@@ -97,7 +97,7 @@ def read_curves(run: Path) -> RunCurves:
     )
 
 
-def thinning(length: int, most: int = MOST_POINTS) -> np.ndarray:
+def thinning(length: int, most: int = MAX_POINTS) -> np.ndarray:
     """Return the bounds of at most `most` buckets of nearly equal size, which cover `length` rows.
 
     >>> thinning(5, most=2).tolist()

@@ -8,13 +8,13 @@ import numpy as np
 from ...ppo.model import FactoredPPO
 from ...spec import Spec
 from .curves import QUARTILES, SNR, numbers
-from .sources import RunSource
+from .inputs import RunInput
 
 TERMS = ("vanilla", "factored", "delta", "quadratic", "linear", "covariance", "alpha", "bias")
-_MOST_SERIES = 60
+MAX_SERIES = 60
 
 
-def credit_section(name: str, run: RunSource, spec: Spec, measured: dict[str, np.ndarray]) -> dict[str, Any]:
+def credit_section(name: str, run: RunInput, spec: Spec, measured: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the section of one group, from one of its runs.
 
     - `measured`: the result of `measured_terms`; empty if nothing was measured.
@@ -38,21 +38,22 @@ def credit_section(name: str, run: RunSource, spec: Spec, measured: dict[str, np
     return section | {"drops": _drops(spec)}
 
 
-def measured_terms(run: RunSource, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
+def measured_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
     """Return the variance decomposition of one more rollout with the policy of a run, without changing its folder.
 
     Empty if training logged the decomposition, or if K drops no target.
     """
-    is_factored = run.config["config"]["estimator"] == "factored"
+    is_factored = not str(run.config["config"]["method"]).startswith(("ppo", "mappo"))
     if not _drops(spec) or not is_factored or not run.checkpoints or (run.curves is not None and run.curves.last):
         return {}
     try:
         with warnings.catch_warnings(action="ignore"):
             # A report starts no cluster.
-            inline: dict[str, Any] = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}
+            is_ray = str(run.config["config"]["rollouts"]).startswith("ray")
+            inline: dict[str, Any] = {"rollouts": "inline"} if is_ray else {}
             model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
             try:
-                _, metrics = model.program.update(model.state)
+                _, (metrics,) = model.updates(1)
             finally:
                 model.close()
     except Exception as error:  # such as a network without decomposition, or a failing environment
@@ -94,7 +95,7 @@ def _series(table: np.ndarray | None, labels: tuple[str, ...]) -> list[dict[str,
         if table.shape[1] != len(QUARTILES):
             return []
         names = QUARTILES
-    elif len(labels) > _MOST_SERIES:
+    elif len(labels) > MAX_SERIES:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # rows with only NaN
             table = np.nanquantile(table, [0, 0.25, 0.5, 0.75, 1], axis=1).T
         names = QUARTILES

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..._text import counted
 from ...plugins import family_of, imported, reference_controller
-from ...structure.labels import counted
 from ..compare import Group, comparable_scores, short_name
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
 from ..statistics import Interval, iqm, normal_mean, short_number
 from .curves import GroupCurves
-from .sources import DiscoverySource, RunSource
+from .inputs import DiscoveryInput, RunInput
 
 _NAMES = {"vanilla": "vanilla PPO", "complete": "factored PPO with a complete K", "factored": "factored PPO"}
 
@@ -36,7 +36,7 @@ class RunGroup:
     """Runs that differ only in their seed, with their settings and curves."""
 
     name: str
-    runs: tuple[RunSource, ...]
+    runs: tuple[RunInput, ...]
     settings: Mapping[str, Any]
     curves: GroupCurves | None
     has_every_edge: bool = False
@@ -81,6 +81,7 @@ def run_verdicts(
     usable = [(group, compared) for group in groups if (compared := group.compared) is not None]
     named = [replace(compared, name=f"{i}") for i, (_, compared) in enumerate(usable)]  # names may be equal
     gains = {entry["factored"]: entry for entry in split_gains(named)} if named else {}
+    # Vanilla runs and those with a complete K are baselines; alone, they have verdicts of their own.
     chosen = [i for i, (group, _) in enumerate(usable) if role_of(group.settings) == "factored"]
     verdicts = []
     for i in chosen or range(len(usable)):
@@ -131,6 +132,7 @@ def _reached(
     """Return the final return of a group and its baselines, all from evaluations or all from training: vanilla PPO with
     the same settings and a controller if there are any, otherwise the untrained policy."""
     first = [run.curves.initial for run in group.runs if run.curves is not None and np.isfinite(run.curves.initial)]
+    # Returns of evaluations and of training are never compared with each other: exploration makes the latter worse.
     of = entry["of"] if vanilla is not None else comparable_scores([compared])[0]
     of = "training" if vanilla is None and controller is None and first else of
     parts = []
@@ -172,7 +174,7 @@ def _controller(problem: str, play: bool, baselines: dict[str, Interval], notes:
                 returns = imported(family.returns)(controller, problem, episodes=10, seed=0)
             if returns is not None:
                 baselines[problem] = normal_mean(returns)
-        except (ValueError, FloatingPointError) as error:
+        except (ValueError, FloatingPointError) as error:  # the rest of the report needs no controller
             notes.append(f"the controller {controller} could not be scored: {error}")
     return baselines.get(problem)
 
@@ -216,7 +218,7 @@ def _parts(entry: Mapping[str, Any], role: str) -> str:
     )
 
 
-def discovery_verdict(source: DiscoverySource) -> Verdict:
+def discovery_verdict(source: DiscoveryInput) -> Verdict:
     """Return what a discovery found, and its guarantee."""
     about, edges, *more = (line for line in str(source.discovery).split("\n") if line)
     promise = next((line for line in more if line.startswith("What it says")), "")

@@ -1,0 +1,328 @@
+"""Compilation, devices and seeds: one program per model, which makes as many updates as take about half a second.
+
+A learner's functions are pure, and `jax.jit` would do. This file adds what a long training on real machines needs:
+programs that are released with the model, a check of the device's memory before training, several updates or several
+seeds in one call, and the distribution of environments over devices. Programs are compiled anew for every model, so
+that it runs the code as it is now; equal ones are found in JAX's cache on disk.
+"""
+
+import dataclasses
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import gcd
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from .._checks import Whole
+from ..choices import Choice, Menu
+from .config import Config
+from .learner import Learner
+from .state import TrainState
+
+AXIS = "environments"
+GIB = 2**30
+MAX_UPDATES = 64
+"""Maximum number of updates in one call of a program."""
+MAX_METRICS = 2**24
+"""Maximum number of values of metrics in one call of a program."""
+
+
+@dataclass(frozen=True)
+class Device(Choice):
+    """Devices for training: the environments of a JAX problem are distributed over several of them.
+
+    Results agree with those of one device up to rounding.
+    """
+
+    count: Whole = 0
+    """Number of local devices; 0 for one on a CPU, and elsewhere for as many as divide `n_envs` and `batch_size`."""
+
+
+DEVICES = Menu(
+    "device",
+    {name: dataclass(frozen=True)(type(name.title(), (Device,), {})) for name in ("auto", "cpu", "gpu", "cuda", "tpu")},
+    {"cuda:0": "cuda", "gpu:0": "gpu"},
+)
+
+
+class Program:
+    """A function compiled for arguments like these, of arrays or shapes; released with this object.
+
+    Arguments may be any trees; what is not an array is part of the program.
+    """
+
+    def __init__(self, function: Callable[..., Any], *like: Any):
+        arrays, rest = eqx.partition(like, lambda x: eqx.is_array(x) or isinstance(x, jax.ShapeDtypeStruct))
+        results: list[Any] = []
+
+        def run(arrays: Any) -> Any:
+            out, other = eqx.partition(function(*eqx.combine(arrays, rest)), eqx.is_array)
+            results.append(other)
+            return out
+
+        self._lowered = jax.jit(run, compiler_options=_compiler_options()).lower(arrays)
+        self._compiled: Any = None
+        self.shapes = eqx.combine(self._lowered.out_info, results[0])
+        """What the function returns, with shapes in place of arrays."""
+        self._rest = results[0]
+
+    def compile(self) -> Any:
+        """Compile the program, once."""
+        if self._compiled is None:
+            self._compiled = self._lowered.compile()
+        return self._compiled
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the program."""
+        return eqx.combine(self.compile()(eqx.filter(args, eqx.is_array)), self._rest)
+
+
+@cache
+def _compiler_options() -> dict[str, Any] | None:
+    """Return the options for programs on a CPU: with level 3 of LLVM, XLA's default, an update takes 1.1 to 1.5 times
+    as long to compile, and as long to run. None where XLA does not know the option, or the user has chosen one."""
+    option: Any = {"xla_backend_optimization_level": 2}
+    is_chosen = next(iter(option)) in os.environ.get("XLA_FLAGS", "")
+    if is_chosen or jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations"):
+        return None
+    try:
+        jax.jit(lambda x: x).lower(jax.ShapeDtypeStruct((), "float32")).compile(compiler_options=option)
+    except Exception:  # of different types in different versions
+        return None
+    return option
+
+
+class Compiled:
+    """The functions of a learner as programs on the devices of this machine.
+
+    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could then
+    release neither. Hence the collector of its own.
+    """
+
+    def __init__(self, learner: Learner):
+        mesh = device_mesh(learner.config) if learner.spec.is_jax else None
+        self.mesh = mesh
+        self.learner = learner if mesh is None else dataclasses.replace(learner, place=_placing_samples(mesh))
+        self.collector = learner.new_collector()
+        self._programs: dict[Any, Program] = {}
+        self.max_updates = 1
+        """Maximum number of updates in one call, known once they have been compiled."""
+
+    def _program(self, name: Any, function: Callable[..., Any], *like: Any) -> Program:
+        if name not in self._programs:
+            program = self._programs[name] = Program(function, *like)
+            self._check_memory(program)
+        return self._programs[name]
+
+    def init(self, seed: int) -> TrainState:
+        """Return the state before training, on its devices."""
+        return self._placed(self.learner.init(seed))
+
+    def init_seeds(self, seeds: Sequence[int]) -> TrainState:
+        """Return the stacked states of several seeds, each as `init` returns it.
+
+        Their updates are compiled at the same time, in another thread.
+        """
+        numbers = jax.device_put(np.array(seeds, np.uint32))
+        init = Program(_one_by_one(self.learner.init), numbers)
+        updates = Program(self._many(len(seeds)), init.shapes, jax.ShapeDtypeStruct((), np.int32))
+        thread = threading.Thread(target=updates.compile)
+        thread.start()
+        states = init(numbers)
+        thread.join()
+        self._check_memory(updates)
+        self._programs["update", len(seeds)] = updates
+        return self._placed(states, lead=1)
+
+    def updates(self, state: TrainState, count: int = 1) -> tuple[TrainState, Any]:
+        """Make up to `max_updates` updates of a JAX problem, for one state or several stacked ones.
+
+        Returns the state, and the metrics of all updates, with an axis of `max_updates` in front: the first `count` are
+        set. Neither is waited for.
+        """
+        seeds = len(state.timesteps) if state.timesteps.ndim else None
+        state = self._placed(state, lead=state.timesteps.ndim)
+        number = jax.device_put(np.int32(count))
+        return self._program(("update", seeds), self._many(seeds), state, number)(state, number)
+
+    def _many(self, seeds: int | None) -> Callable[[TrainState, jax.Array], Any]:
+        """Return a function that makes a number of updates, at most `max_updates`."""
+        update = self.learner.update if seeds is None else eqx.filter_vmap(self.learner.update)
+
+        def many(state: TrainState, count: jax.Array) -> Any:
+            shapes = eqx.filter_eval_shape(update, state)[1]
+            size = sum(x.size for x in jax.tree.leaves(shapes))
+            self.max_updates = min(MAX_UPDATES, max(1, MAX_METRICS // size))
+            rows = jax.tree.map(lambda x: jnp.zeros((self.max_updates, *x.shape), x.dtype), shapes)
+            arrays, rest = eqx.partition(state, eqx.is_array)
+
+            def one(i: jax.Array, carry: Any) -> Any:
+                arrays, rows = carry
+                new, metrics = update(eqx.combine(arrays, rest))
+                new = self._constrained(new, lead=0 if seeds is None else 1)
+                return eqx.filter(new, eqx.is_array), jax.tree.map(lambda all, x: all.at[i].set(x), rows, metrics)
+
+            # A loop with a traced number of steps, so that one program serves a single update and many.
+            arrays, rows = jax.lax.fori_loop(0, count, one, (arrays, rows))
+            return eqx.combine(arrays, rest), rows
+
+        return many
+
+    def learn_from(self, state: TrainState, transitions: Any) -> tuple[TrainState, Any]:
+        """`Learner.learn_from`, compiled for transitions of these shapes."""
+        state = self._placed(state)
+        name = jax.tree.structure(transitions), tuple(np.shape(x) for x in jax.tree.leaves(transitions))
+        return self._program(name, self.learner.learn_from, state, jax.device_put(transitions))(
+            state, jax.device_put(transitions)
+        )
+
+    def act(self, state: TrainState, deterministic: bool = False) -> Callable[..., Any]:
+        """Return the compiled `Learner.act`: maps the data of a key and raw observations ``(B, d)`` to flat actions.
+
+        For a recurrent policy it also takes and returns the memory ``(B, h)``.
+        """
+        return self.collector.compiled_act(self.learner.behaviour(self._placed(state)), deterministic)
+
+    def close(self) -> None:
+        """Stop environments and workers; they are started again when needed."""
+        self.collector.close()
+
+    def _placed(self, state: TrainState, lead: int = 0) -> TrainState:
+        """Return a state on its devices; `lead` is the number of axes before those of a single state."""
+        c = self.learner.config
+        if self.mesh is None:
+            return state if c.device.name == "auto" else jax.device_put(state, local_devices(c)[0])
+        arrays, rest = eqx.partition(state, eqx.is_array)
+        return eqx.combine(jax.tree.map(jax.device_put, arrays, _shardings(self.mesh, arrays, lead)), rest)
+
+    def _constrained(self, state: TrainState, lead: int) -> TrainState:
+        """Return a traced state on its devices."""
+        if self.mesh is None:
+            return state
+        arrays, rest = eqx.partition(state, eqx.is_array)
+        where = _shardings(self.mesh, arrays, lead)
+        return eqx.combine(jax.tree.map(jax.lax.with_sharding_constraint, arrays, where), rest)
+
+    def _check_memory(self, program: Program) -> None:
+        """Raise MemoryError if a program needs more memory than the device has."""
+        c, sizes = self.learner.config, program.compile().memory_analysis()
+        if sizes is None:  # not available on some backends
+            return
+        parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
+        needed, free = sum(parts) - sizes.alias_size_in_bytes, available_memory(c)
+        check_memory(needed, free, c)
+
+
+def _one_by_one(init: Callable[[jax.Array], TrainState]) -> Callable[[jax.Array], TrainState]:
+    """Return a function from seeds to stacked states. A loop, since a batch of QR decompositions is rounded otherwise,
+    and the result for a seed must not depend on the others."""
+
+    def states(seeds: jax.Array) -> TrainState:
+        rest: list[Any] = []
+
+        def one(seed: jax.Array) -> Any:
+            arrays, other = eqx.partition(init(seed), eqx.is_array)
+            rest.append(other)
+            return arrays
+
+        return eqx.combine(jax.lax.map(one, seeds), rest[0])
+
+    return states
+
+
+def local_devices(config: Config) -> list[Any]:
+    """Return the devices of this machine that the setting `device` allows."""
+    name = config.device.name
+    try:
+        return jax.local_devices(backend={"auto": None, "cuda": "gpu"}.get(name, name))
+    except RuntimeError:
+        kinds = ", ".join(sorted({device.platform for device in jax.devices()}))
+        raise ValueError(f"device: got {name!r}, but JAX finds only {kinds}; want 'auto' or one of these") from None
+
+
+def device_mesh(config: Config) -> Mesh | None:
+    """Return the devices that share the environments; None for a single one, the default on a CPU."""
+    local, count = local_devices(config), config.device.count
+    together = gcd(config.n_envs, config.batch_size)
+    if count > len(local) or (count and together % count):
+        raise ValueError(
+            f"device: got count={count}, want at most {len(local)}, the number of local devices, and a divisor of both "
+            f"n_envs = {config.n_envs} and batch_size = {config.batch_size}"
+        )
+    most = 1 if local[0].platform == "cpu" else len(local)  # devices of a CPU are shares of the same cores
+    count = count or max(n for n in range(1, most + 1) if together % n == 0)
+    return None if count == 1 else Mesh(np.array(local[:count]), (AXIS,))
+
+
+def _placing_samples(mesh: Mesh) -> Callable[[Any], Any]:
+    """Return a function that distributes samples over the devices."""
+    shared = NamedSharding(mesh, PartitionSpec(AXIS))
+    return lambda samples: jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, shared), samples)
+
+
+def _shardings(mesh: Mesh, state: TrainState, lead: int = 0) -> TrainState:
+    """Return the placement of each array of a state: environments are distributed, everything else is replicated."""
+
+    def first(x: Any) -> NamedSharding:
+        return NamedSharding(mesh, PartitionSpec(*[None] * lead, AXIS))
+
+    def last(x: Any) -> NamedSharding:  # states of environments have their axis last
+        return NamedSharding(mesh, PartitionSpec(*[None] * (x.ndim - 1), AXIS))
+
+    everywhere = jax.tree.map(lambda x: NamedSharding(mesh, PartitionSpec()), state)
+    states, *others = state.environments
+    return everywhere._replace(
+        environments=(jax.tree.map(last, states), *jax.tree.map(first, others)),
+        discounted=first(state.discounted),
+        critic_memory=None if state.critic_memory is None else first(state.critic_memory),
+    )
+
+
+def check_memory(needed: int, free: int | None, config: Config) -> None:
+    """Raise MemoryError if an update needs more bytes than available, with an `n_envs` that would fit."""
+    if free is None or needed <= free:
+        return
+    c = config
+    most = int(c.n_envs * free / needed)  # all but the parameters, which are small, is proportional to n_envs
+    fits = next((n for n in range(most, 0, -1) if n * c.n_steps % c.batch_size == 0), None)
+    raise MemoryError(
+        f"n_envs: got {c.n_envs}, but an update of {c.n_envs} environments × {c.n_steps} steps needs "
+        f"{needed / GIB:.3g} GiB and the device has {free / GIB:.3g}; want "
+        f"{'a smaller n_steps' if fits is None else f'n_envs={fits}'}, or fewer seeds at once"
+    )
+
+
+def available_memory(config: Config) -> int | None:
+    """Return the number of bytes that a program may still allocate on the device; None if unknown."""
+    stats = local_devices(config)[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats["bytes_in_use"]
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    kib = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return None if kib is None else 1024 * int(kib)
+
+
+def peak_memory(config: Config) -> dict[str, float]:
+    """Return the peak memory of the device, or of this process on a CPU, as a metric; empty if unknown."""
+    stats = local_devices(config)[0].memory_stats()
+    if stats and "peak_bytes_in_use" in stats:
+        return {"time/peak_gib": stats["peak_bytes_in_use"] / GIB}
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return {}
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {"time/peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB}
