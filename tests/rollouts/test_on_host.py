@@ -46,7 +46,7 @@ def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
     """With the policy of one update ago, and log-probabilities that say so; whoever plays it."""
     models = [model(partial(gym.make, "CartPole-v1"), rollouts=f"processes,workers={w},overlap=true") for w in (1, 2)]
     first = models[0].state
-    rollouts, collector = [], models[0].program.collector
+    rollouts, collector = [], models[0].compiled.collector
     collect = collector.collect
 
     def recorded(*arguments):
