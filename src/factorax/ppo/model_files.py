@@ -19,7 +19,7 @@ from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
-from .compiled import available_memory
+from .devices import available_memory
 from .named_networks import is_file
 
 T = TypeVar("T")
