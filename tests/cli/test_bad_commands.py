@@ -27,7 +27,6 @@ BAD = {
     "train chain:2 --batch-size 7": "batch_size: got 7",
     "train chain:2 --seeds 0": "seeds: got 0",
     "train chain:2 --device cpu,count=99": "count",
-    "train CartPole-v1 --rollouts processes,workers=9": "workers",
     "evaluate ../given/run --episodes 0": "episodes: got 0",
     "discover chain:2 --fdr 1": "fdr: got 1.0",
     "discover chain:2 --method gated --threshold nan": "threshold: got nan",
