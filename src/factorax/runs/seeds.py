@@ -25,7 +25,7 @@ from ..ppo.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.base_network import KArray, RolloutView, TrainingSizes
-from .training import Interrupts, Recorder, check_training, open_run, recorded_warnings
+from .training import Interrupts, Recorder, check_training, open_run, record_warnings
 
 
 def train_seeds(
@@ -69,7 +69,7 @@ def train_networks(
         raise ValueError("outs: got an empty dictionary, want a folder for each seed")
     check_different("outs", [str(out) for _, out, _ in runs])
     with ExitStack() as stack:
-        write_warnings = stack.enter_context(recorded_warnings())
+        write_warnings = stack.enter_context(record_warnings())
         networks = dict.fromkeys(network for network, _, _ in runs)
         firsts = {network: FactoredPPO(problem, network, **vars(config)) for network in networks}
         first = firsts[runs[0][0]]
@@ -98,7 +98,7 @@ def train_networks(
                 seeds.initial = initial
             del initial, states  # their memory is that of the device
             try:
-                with interrupts.allowed():
+                with interrupts.allow():
                     _learn(seeds, recorders, interrupts, progress_bar)
             finally:
                 seeds.set_states()
