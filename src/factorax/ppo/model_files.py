@@ -19,7 +19,7 @@ from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
-from .compiled import available_memory
+from .devices import available_memory
 from .named_networks import is_file
 
 T = TypeVar("T")
@@ -257,8 +257,12 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
         )
     if layers > MAX_LAYERS:
         raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MAX_LAYERS}")
-    rollouts = settings["rollouts"]
-    return settings | {"rollouts": replace(rollouts, address="")} if hasattr(rollouts, "address") else settings
+    rollouts, architecture = settings["rollouts"], settings["architecture"]
+    if hasattr(rollouts, "address"):
+        settings = settings | {"rollouts": replace(rollouts, address="")}
+    if architecture.init == "custom":
+        settings = settings | {"architecture": replace(architecture, init="orthogonal")}
+    return settings
 
 
 def check_size(path: Path, learner: Any) -> None:

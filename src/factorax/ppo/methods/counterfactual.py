@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ..._checks import shown
 from ..._credit import credit
+from ..._text import shown
 from ...networks import Agent, Critic, make_action_values
 from ...networks.factor_actions import FactorActions, default_actions, encoded_actions
 from ..config import Hyper
