@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 
 from factorax import InfluenceNetwork, wrap
-from factorax.rollouts import HostEnvironments
+from factorax.rollouts import Environments
 from factorax.spaces import ActionSpace
 
 from .timing import Row, at_least, medians
@@ -78,7 +78,7 @@ def overhead(work: int, network: InfluenceNetwork) -> Row:
 def in_a_row(name: str, make: Callable[[], Any], m: int, bound: float | None) -> Row:
     """Measure steps per second of our vectoriser relative to a loop over the same environments that stores nothing."""
     space = ActionSpace.of(make().action_space)
-    hosts = HostEnvironments(make, COPIES, space, m)
+    hosts = Environments(make, COPIES, space, m)
     hosts.init(0)
     actions = np.zeros((COPIES, len(space)), np.float32)
     envs = [make() for _ in range(COPIES)]

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 from factorax_traffic import Traffic
 
-from factorax.rollouts import Backend, Iteration, NumpyPolicy, Plan, PolicyArrays, Processes, RayActors
+from factorax.rollouts import Backend, Iteration, NumpyPolicy, Plan, PolicyArrays, ProcessBackend, RayBackend
 from factorax.spaces import ActionSpace
 
 from .timing import Row, at_least, cpu_medians, medians, repeated
@@ -85,7 +85,7 @@ class WorkersAndLoops:
     """Two worker processes, and two processes with a bare loop each, which repeat the workers' episodes."""
 
     def __init__(self, side: int) -> None:
-        self.workers, self._upcoming = Processes(plan(2, side), 2, 600.0), iterations(side)
+        self.workers, self._upcoming = ProcessBackend(plan(2, side), 2, 600.0), iterations(side)
         self._transitions = self.workers.collect(next(self._upcoming))
         self._seeds: list[int] = []
         context = multiprocessing.get_context("spawn")
@@ -132,7 +132,7 @@ def start_seconds() -> float:
         colour=np.zeros((0, 0, 0)),
     )
     plan = Plan(make=make, policy=policy, n_envs=1, n_steps=1, n_inputs=4, n_factors=1, n_targets=1)
-    backend = Processes(plan, 1, 60.0)
+    backend = ProcessBackend(plan, 1, 60.0)
     begun = time.perf_counter()
     backend.collect(Iteration(parameters, (0,), 0))
     taken = time.perf_counter() - begun
@@ -179,11 +179,11 @@ def rows() -> Iterator[Row]:
         yield at_least("SUMO 6×6, 2 worker processes", 2 * STEPS / double, 2 * STEPS / alone, loops, 0.9, "steps/s")
 
     with closing(WorkersAndLoops(3)) as two:
-        with closing(Processes(plan(1), 1, 600.0)) as one:
+        with closing(ProcessBackend(plan(1), 1, 600.0)) as one:
             yield from repeated(partial(workers, one, two), runs=7, tolerance=0.05)
         if find_spec("ray") is not None:
             try:
-                with closing(RayActors(plan(2), 2, 600.0)) as by_ray:
+                with closing(RayBackend(plan(2), 2, 600.0)) as by_ray:
                     ours, theirs = medians(playing(by_ray), two.play, repeats=31)
             finally:  # processes of Ray would take time from, and count as, those of later rows
                 import_module("ray").shutdown()

@@ -37,7 +37,7 @@ def test_broken_json_raises_value_error(text, message, tmp_path):
 
 
 def test_json_with_too_many_values_is_refused(monkeypatch):
-    monkeypatch.setattr(_files, "_MOST_VALUES", 10)
+    monkeypatch.setattr(_files, "MAX_JSON_VALUES", 10)
     assert parse_json("[1, 2, 3]") == [1, 2, 3]
     with pytest.raises(ValueError, match="60 bytes with about 40 values, more than"):
         parse_json("[]," * 20)

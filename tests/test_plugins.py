@@ -8,9 +8,9 @@ import pytest
 from runs.report.run_folders import write_run
 
 from factorax import plugins
-from factorax.ppo.presets import preset_for, preset_names
+from factorax.ppo.presets import preset_for, presets
 from factorax.problems import find_problem
-from factorax.runs.report.collection import collect
+from factorax.runs.report.contents import collect
 from factorax.runs.report.page import page
 
 SHOPS = """
@@ -72,7 +72,7 @@ def test_a_family_has_problems_presets_and_simulators():
     from factorax.problems.registry import in_simulator, leads_to
 
     assert find_problem("shops:5").network.shape == (5, 5)
-    assert "shops" in preset_names()
+    assert "shops" in presets()
     assert preset_for("shops:3").network == "near"
     assert preset_for("chain:3").name == "chain"
     assert in_simulator("shops:1", "slow") == "shops:10"

@@ -14,7 +14,7 @@ from small_settings import SMALL
 
 import factorax as fx
 from factorax.ppo import Config, Learner, Program
-from factorax.rollouts.batched import BatchedEnvironments
+from factorax.rollouts.environments import Environments
 from factorax.spaces import ActionMask, ActionSpace, sample_valid
 from factorax.structure import StructureWarning
 
@@ -111,9 +111,9 @@ def test_ignored_action_mask_in_info_of_a_vector_environment_warns():
         learner = Learner.of(lambda make=make: SyncVectorEnv([make] * 2), config=Config(**settings, n_envs=4))
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            hosts = BatchedEnvironments(learner.spec.problem, 4, learner.spec.components, 1)
+            hosts = Environments(learner.spec.problem, 4, learner.spec.components, 1)
             hosts.init(0)
-            hosts.begin_again()
+            hosts.begin_batch(0)
         messages = [str(each.message) for each in said if "info['action_mask']: is ignored" in str(each.message)]
         assert len(messages) == warns
         assert all("wrap single environments with fx.wrap" in message for message in messages)

@@ -9,7 +9,7 @@ It needs packages that EV2Gym does not declare: ``pip install 'factorax-paper[ev
 `compare`.
 
     python paper/examples/ev2gym_chargers.py check  # or heuristics
-    python paper/examples/ev2gym_chargers.py train --estimator factored --seed 0 --steps 24000
+    python paper/examples/ev2gym_chargers.py train --method factored --seed 0 --steps 24000
     python paper/examples/ev2gym_chargers.py compare --steps 24000 --workers 4 --out paper/examples/data/ev2gym.json
 """
 
@@ -74,9 +74,8 @@ Method = Literal["factored", "complete", "vanilla", "sb3"]
 """With K; with all edges and one ratio per charger; with all edges and the joint ratio; Stable-Baselines3."""
 PPO = {"n_steps": 112, "batch_size": 128, "n_epochs": 5, "learning_rate": 1e-3, "gae_lambda": 0.99}
 N_ENVS, DISCOUNT, LOG_STD = 8, 0.995, -1.0
-OURS = {"n_envs": N_ENVS, "gamma": DISCOUNT, "initial_log_std": LOG_STD}
-OURS |= {"policy": "shared", "critic": "target", "identity": 8}
-OURS |= {"normalize_obs": True, "normalize_reward": True, "bootstrap": "never"}
+OURS = {"n_envs": N_ENVS, "gamma": DISCOUNT, "distribution": f"scale,initial_log_std={LOG_STD}"}
+OURS |= {"policy": "shared,identity=8", "critic": "target", "normalize_obs": True, "normalize_reward": True}
 Act = Callable[[Chargers, np.ndarray], np.ndarray]
 
 
@@ -104,20 +103,20 @@ def heuristics() -> dict[str, dict[str, float]]:
     return results
 
 
-def train(estimator: Method = "factored", seed: int = 0, steps: int = 24_000) -> dict[str, Any]:
+def train(method: Method = "factored", seed: int = 0, steps: int = 24_000) -> dict[str, Any]:
     """Train with one method and one seed; evaluate the most probable actions on held-out days."""
-    started, result = time.perf_counter(), {"method": estimator, "seed": seed}
-    act = train_theirs(seed, steps) if estimator == "sb3" else train_ours(estimator, seed, steps, result)
+    started, result = time.perf_counter(), {"method": method, "seed": seed}
+    act = train_theirs(seed, steps) if method == "sb3" else train_ours(method, seed, steps, result)
     result |= {"seconds": round(time.perf_counter() - started), **evaluate(act)}
     print("  ".join(f"{key} {round(value, 1) if isinstance(value, float) else value}" for key, value in result.items()))
     return result
 
 
-def train_ours(estimator: Method, seed: int, steps: int, result: dict[str, Any]) -> Act:
+def train_ours(method: Method, seed: int, steps: int, result: dict[str, Any]) -> Act:
     """Train one policy for all chargers on local observations, with K or with all edges."""
-    settings = PPO | OURS | {"seed": seed, "estimator": "vanilla" if estimator == "vanilla" else "factored"}
-    settings["variance_report"] = estimator == "factored"
-    network = None if estimator == "factored" else fx.InfluenceNetwork.complete(CHARGERS, len(Chargers.weights))
+    settings = PPO | OURS | {"seed": seed, "method": "ppo" if method == "vanilla" else "factored"}
+    settings["variance_report"] = method == "factored"
+    network = None if method == "factored" else fx.InfluenceNetwork.complete(CHARGERS, len(Chargers.weights))
     model = fx.FactoredPPO(Chargers, network, **settings)
     model.learn(steps, progress_bar=False)
     if "variance/ratio" in model.history[0]:

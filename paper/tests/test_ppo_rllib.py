@@ -1,4 +1,4 @@
-"""With the settings of the preset ``traffic-paper``, an update is that of RLlib's PPO: same rollout, same parameters.
+"""With the preset ``traffic-paper``, an update by ``rllib07`` is that of RLlib's PPO: same rollout, same parameters.
 
 RLlib's current PPO has the loss of version 0.7, but for the clipping of values, which neither reaches here. It appends
 a step to every episode. Its losses leave that out, but not its standardisation of advantages: here they are
@@ -7,6 +7,7 @@ whole episodes here, and ours are put into the same order.
 """
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -17,13 +18,9 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.distributions import Clip
-from factorax.ppo import Config, ppo
-from factorax.ppo.advantages import TrainingBatch
-from factorax.ppo.agents import NO_MODULES
-from factorax.ppo.factor_samples import FactorUpdate
+from factorax.networks import Agent, make_policy
+from factorax.ppo import Config, Rollout, Update
 from factorax.ppo.presets import read_preset
-from factorax.ppo.state import initial_state
 from factorax.spec import Spec
 
 pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
@@ -37,9 +34,10 @@ with warnings.catch_warnings():
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 T, B, N, LOCAL = 10, 4, 3, 5  # steps, environments, factors, what a factor sees
-EPISODES_IN_A_MINIBATCH, EPOCHS, KL = 2, 7, 0.2
+EPISODES_IN_A_MINIBATCH, EPOCHS = 2, 7
 NETWORK = fx.InfluenceNetwork([[1, 0], [1, 1], [0, 1]])
 PAPER = read_preset("traffic-paper").settings
+METHOD = Config(method=PAPER["method"], n_steps=400).method
 
 
 class Spaces(gym.Env):
@@ -57,8 +55,8 @@ def rllib_learner(inputs: int, actions: int) -> Any:
             gamma=PAPER["gamma"],
             lambda_=PAPER["gae_lambda"],
             clip_param=PAPER["clip_range"],
-            kl_coeff=PAPER["kl_coef"],
-            kl_target=PAPER["kl_coef_target"],
+            kl_coeff=METHOD.kl_coef,
+            kl_target=METHOD.kl_target,
             vf_loss_coeff=PAPER["vf_coef"],
             vf_clip_param=PAPER["clip_range_vf"],
             lr=PAPER["learning_rate"],
@@ -146,21 +144,23 @@ def test_an_update_is_that_of_rllib(policy, monkeypatch):
     module = theirs.module["default_policy"]
     episodes = episodes_of(module, obs, *parts, ends)
 
-    sizes = {"n_envs": B, "n_steps": T, "gae_steps": None, "n_epochs": EPOCHS, "bootstrap": "auto"}
-    sizes |= {"batch_size": EPISODES_IN_A_MINIBATCH * T}
-    joint = {} if shared else {"policy": "joint", "estimator": "vanilla", "minibatch_of": "steps"}
-    config = Config(**PAPER | sizes | joint)
+    method = replace(METHOD, gae_steps=None, bootstrap="auto")
+    if not shared:
+        method = replace(method, ratio="joint", minibatch_of="steps")
+    sizes = {"n_envs": B, "n_steps": T, "n_epochs": EPOCHS, "batch_size": EPISODES_IN_A_MINIBATCH * T}
+    config = Config(**PAPER | sizes | {"policy": policy, "method": method})
     spaces = gym.spaces.Box(-np.inf, np.inf, (N * LOCAL,)), gym.spaces.Box(-1.0, 1.0, (N,))
     each_sees = lambda obs: obs.reshape(*obs.shape[:-1], N, LOCAL)  # noqa: E731
-    spec = Spec.of_spaces(*spaces, NETWORK, distribution=Clip("state"), local=each_sees)
-    rule = (FactorUpdate if shared else ppo.Update)(spec, config)
-    options: dict[str, Any] = {"key": jax.random.key(0), "environments": lambda key: None, "hyper": {}}
-    state = initial_state(spec, config, NO_MODULES, optimiser=rule.optimiser(), **options)
-    agent = agent_of(module, state.agent, 1 if shared else N)
+    spec = Spec.of_spaces(*spaces, NETWORK, distribution=config.distribution, local=each_sees)
+    rule, key = Update(spec, config), jax.random.key(0)
+    untrained = make_policy(spec, rule.config, key)
+    untrained = Agent(untrained, method.critic(rule, untrained, key))
+    agent = agent_of(module, untrained, 1 if shared else N)
+    moments = rule.optimiser(config.hyper).init(eqx.filter(agent, eqx.is_inexact_array))
     flat = jnp.asarray(local.reshape(T + 1, B, N * LOCAL))
     ended = np.zeros((T, B), bool)
     ended[-1] = True
-    batch = TrainingBatch(
+    rollout = Rollout(
         obs=flat[:-1],
         local=jnp.asarray(local[:-1]) if shared else None,
         action=jnp.asarray(action),
@@ -174,10 +174,9 @@ def test_an_update_is_that_of_rllib(policy, monkeypatch):
     def in_their_order(key: Any, size: int) -> jax.Array:
         return jnp.asarray(rows.ravel()) if size == rows.size else jnp.arange(size)
 
-    monkeypatch.setattr(ppo, "shuffled", in_their_order)
-    monkeypatch.setattr("factorax.ppo.epochs.shuffled", in_their_order)
+    monkeypatch.setattr("factorax_paper.rllib07.shuffled", in_their_order)
     learnt, _, kl_coef, metrics = eqx.filter_jit(rule.learn)(
-        agent, state.optimiser, batch, kl_coef=jnp.float32(KL), key=jax.random.key(0)
+        agent, moments, rollout, key=key, k=rule.network.static, state=method.init_state()
     )
 
     connect = theirs._learner_connector
@@ -198,7 +197,7 @@ def test_an_update_is_that_of_rllib(policy, monkeypatch):
         minibatch_size=EPISODES_IN_A_MINIBATCH * (T + 1),
         shuffle_batch_per_epoch=False,
     )
-    want = agent_of(module, state.agent, 1 if shared else N)
+    want = agent_of(module, untrained, 1 if shared else N)
     moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max(initial=0.0)), agent, want)
     assert max(jax.tree.leaves(moved)) > 5e-3  # all the epochs took place
     for got, expected in zip(jax.tree.leaves(learnt), jax.tree.leaves(want), strict=True):

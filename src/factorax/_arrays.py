@@ -26,6 +26,7 @@ def on_device(values: Any, dtype: Any = None) -> jax.Array:
 
 def zeros(shape: Any, dtype: Any = float) -> jax.Array:
     """Return zeros, as `jnp.zeros`."""
+    # Under tracing, an array of the host would become a constant of the program, however large.
     return jnp.zeros(shape, dtype) if tracing() else on_device(np.zeros(shape, dtype))
 
 
@@ -54,4 +55,5 @@ def drawn(draw: Callable[..., jax.Array], key: jax.Array, shape: tuple[int, ...]
 
 def tracing() -> bool:
     """Return whether JAX traces a function, perhaps to find out shapes that would not fit into memory."""
+    # JAX has no public function that tells; the type of any new array does.
     return is_traced(jnp.zeros(()))

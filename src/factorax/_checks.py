@@ -7,12 +7,11 @@ check what types cannot express: arrays, paths, functions and lists. No check re
 by JAX.
 """
 
-import difflib
 import math
 import numbers
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -20,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-_LARGEST = 1e300  # JSON can contain numbers that a float cannot hold
+from ._text import nearest, shown
 
 
 @dataclass(frozen=True)
@@ -62,27 +61,6 @@ NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 1)]
 
 
-def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known word most similar to `word`, ignoring case, or None if none is similar.
-
-    >>> nearest("leraning_rate", ["learning_rate", "gamma"])
-    'learning_rate'
-    """
-    by_lower = {each.lower(): each for each in known}
-    match = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[match[0]] if match else None
-
-
-def did_you_mean(word: object, known: Iterable[str], *, quoted: bool = False) -> str:
-    """Return the nearest known word as the end of a message, or an empty string if none is similar.
-
-    >>> did_you_mean("chian", ["chain", "queues"])
-    '; did you mean chain?'
-    """
-    close = nearest(word, known)
-    return "" if close is None else f"; did you mean {repr(close) if quoted else close}?"
-
-
 def checked(name: str, value: Any, kind: Any, synonyms: Mapping[str, str] | None = None) -> Any:
     """Return a value converted to the type `kind`; raise ValueError if it is not allowed.
 
@@ -107,12 +85,6 @@ def check_each(kinds: Mapping[str, Any], /, **values: Any) -> None:
     """Check several arguments, each against the type that `kinds` has under its name."""
     for name, value in values.items():
         checked(name, value, kinds[name])
-
-
-def shown(value: Any) -> str:
-    """Return a value for use in a message, on one line and abbreviated."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def described(kind: Any) -> str:
@@ -148,50 +120,42 @@ def _converted(value: Any, kind: Any) -> Any:
     if origin in (UnionType, Union):
         if value is None and type(None) in arguments:
             return None
+        # Of alternatives only the first counts: nothing here has two types besides None.
         return _converted(value, next(each for each in arguments if each is not type(None)))
     if origin is tuple:
+        # Sets and dictionaries have no order, and characters of a text are hardly ever meant as entries.
         unordered = isinstance(value, Set | Mapping)
         if isinstance(value, str | bytes | bytearray) or unordered or not isinstance(value, Iterable):
             raise ValueError
         return tuple(_converted(each, arguments[0]) for each in value)
-    return _SCALARS[kind](value)
+    return _scalar(value, kind)
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or abs(int(value)) >= 2**63:
-        raise ValueError
-    return int(value)
-
-
-def _number(value: Any) -> float:
-    is_number = isinstance(value, numbers.Real) or (getattr(value, "shape", None) == () and value.dtype.kind in "fiu")
-    if isinstance(value, bool) or not is_number or not abs(float(value)) < _LARGEST:
-        raise ValueError
-    return float(value)
-
-
-def _truth(value: Any) -> bool:
-    if type(value).__name__ not in ("bool", "bool_"):  # includes NumPy's booleans
-        raise ValueError
-    return bool(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str | os.PathLike):
-        raise ValueError
-    return os.fspath(value)
-
-
-_SCALARS: dict[Any, Callable[[Any], Any]] = {int: _whole, float: _number, bool: _truth, str: _text}
+def _scalar(value: Any, kind: type) -> Any:
+    is_truth = type(value).__name__ in ("bool", "bool_")  # includes NumPy's booleans
+    if kind is bool and is_truth:
+        return bool(value)
+    if kind is str and isinstance(value, str | os.PathLike):
+        return os.fspath(value)
+    # Python's booleans are numbers, but hardly ever meant as ones.
+    if kind is int and isinstance(value, numbers.Integral) and not is_truth and abs(int(value)) < 2**63:
+        return int(value)
+    is_array = getattr(value, "shape", None) == () and getattr(value, "dtype", np.dtype(object)).kind in "fiu"
+    is_number = (isinstance(value, numbers.Real) or is_array) and not is_truth
+    if kind is float and is_number and abs(float(value)) < 1e300:  # JSON can have numbers that a float cannot hold
+        return float(value)
+    raise ValueError
 
 
 def is_traced(value: Any) -> bool:
     """Return whether a value is traced by JAX and therefore has no concrete value."""
+    # By name, so that JAX is not imported for users of NumPy and PyTorch.
     return "Tracer" in type(value).__name__
 
 
 def check_number(name: str, value: Any, kind: Any) -> None:
     """Check a number, which may be traced by JAX or be an array with one number per batch entry."""
+    # Arrays may be traced by JAX, and then have no value to compare.
     if not hasattr(value, "shape") or isinstance(value, np.generic):
         checked(name, value, kind)
 
@@ -258,7 +222,7 @@ def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> A
     if isinstance(array, np.ndarray) and xp.__name__ == "jax.numpy":
         import jax
 
-        return jax.device_put(array)  # copied, where `jnp.asarray` would compile a program for every shape
+        return jax.device_put(array)  # `jnp.asarray` would compile a program for every shape
     return array if xp is np else xp.asarray(array)
 
 

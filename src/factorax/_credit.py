@@ -7,7 +7,7 @@ and a matrix product is rarely the fastest way to apply K.
 import sys
 from collections.abc import Callable, Hashable
 from contextlib import nullcontext
-from functools import partial, singledispatch
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,15 @@ from array_api_compat import (
     is_torch_array,
 )
 
-from ._checks import real_array, shown
+from ._checks import real_array
+from ._text import shown
 from .structure import forms
 from .structure.base_network import BaseNetwork, KArray
 from .structure.network import HINT, InfluenceNetwork, network_of
 from .structure.schedule import Blend
 
-_UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fuses the whole sum (2× faster on CPU)
+# Rows up to this degree are summed entry by entry: XLA then fuses the whole sum, which is twice as fast on a CPU.
+MAX_UNROLLED_DEGREE = 128
 
 
 def credit(net: Any, psi: Any, weights: Any = None) -> Any:
@@ -91,6 +93,7 @@ def _application(net: Any) -> Callable[[Any, Any], Any]:
             start, end = _application(net.start), _application(net.end)
 
             def apply(x: Any, xp: Any) -> Any:
+                # A JAX weight would turn the credits of NumPy targets into a JAX array.
                 w: Any = float(net.w) if is_numpy_array(net.w) or is_numpy_array(x) else net.w
                 return (1 - w) * start(x, xp) + w * end(x, xp)
 
@@ -112,6 +115,7 @@ def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
     if not xp.isdtype(psi.dtype, "real floating"):
         if not xp.isdtype(psi.dtype, ("integral", "bool")):
             raise TypeError(f"psi: got {psi.dtype}, want real numbers")
+        # Counts are targets too; they become the default float of their library.
         psi = xp.astype(psi, xp.asarray(0.0).dtype)
     if weights is None:
         return psi, xp
@@ -142,94 +146,54 @@ def _as_array(x: Any, argument: str) -> Any:
     return x if is_array_api_obj(x) else real_array(argument, x, finite=False).astype(np.float64)
 
 
-@singledispatch
-def _apply(form: Any, x: Any, xp: Any) -> Any:
-    """Return K x along the last axis, for K in the given form."""
-    raise TypeError(f"unknown form of influence matrix: {form!r}")
+def _apply(form: forms.Form, x: Any, xp: Any) -> Any:
+    """Return K x along the last axis, for K in any form."""
+    match form:
+        case forms.Ones(n_rows):
+            total, shape = xp.sum(x, axis=-1, keepdims=True), (*x.shape[:-1], n_rows)
+            if is_numpy_array(x):
+                return np.full(shape, total, x.dtype)  # callers may write to it, unlike to a broadcast array
+            total = xp.broadcast_to(total, shape)
+            return total if is_jax_array(x) else total + 0
+        case forms.Select(columns):
+            # Adding 0 makes a copy, so that the result never shares memory with the caller's psi.
+            return x[..., form.run] + 0 if form.run is not None else _take(form, "columns", columns, x)
+        case forms.SelectPlusColumns(select, shared):
+            out = _apply(select, x, xp)
+            for column, rows in shared:
+                value = x[..., column : column + 1]
+                out = out + (value if rows is None else value * _constant(form, column, rows, x, x.dtype))
+            return out
+        case forms.Diagonals():
+            return _diagonals(form, x, xp)
+        case forms.Dense(matrix):
+            return x @ _constant(form, "matrix", matrix.T, x, x.dtype)
+        case forms.Sparse() if is_numpy_array(x):
+            matrix = _constant(form, "matrix", form.matrix, x, x.dtype)
+            return matrix @ x if x.ndim == 1 else (matrix @ x.reshape(-1, x.shape[-1]).T).T.reshape(*x.shape[:-1], -1)
+        case forms.Sparse():
+            parts = [_gather_sum(form, bucket, x, xp) for bucket in range(len(form.buckets))]
+            out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1)
+            return out if form.order is None else _take(form, "order", form.order, out)
 
 
-@_apply.register
-def _(form: forms.Ones, x: Any, xp: Any) -> Any:
-    total, shape = xp.sum(x, axis=-1, keepdims=True), (*x.shape[:-1], form.n_rows)
-    if is_numpy_array(x):
-        return np.full(shape, total, x.dtype)  # callers may write to it, unlike to a broadcast array
-    total = xp.broadcast_to(total, shape)
-    return total if is_jax_array(x) else total + 0
+def _diagonals(form: forms.Diagonals, x: Any, xp: Any) -> Any:
+    """Return Σ_d entries_d[i] · x[..., i + d] for every row i, with 0 beyond the ends."""
+    offsets, (before, after) = [offset for offset, _ in form.diagonals], form.padding
+    if is_jax_array(x):
+        from jax import lax
 
-
-@_apply.register
-def _(form: forms.Select, x: Any, xp: Any) -> Any:
-    # Adding 0 makes a copy, so that the result never shares memory with the caller's psi.
-    return x[..., form.run] + 0 if form.run is not None else _take(form, "columns", form.columns, x)
-
-
-@_apply.register
-def _(form: forms.SelectPlusColumns, x: Any, xp: Any) -> Any:
-    out = x[..., form.select.run] if form.select.run is not None else _take(form, "select", form.select.columns, x)
-    for column, rows in form.shared:
-        value = x[..., column : column + 1]
-        out = out + (value if rows is None else value * _constant(form, column, rows, x, x.dtype))
+        # XLA fuses a negative padding into the sum, but would copy a padded x first.
+        beyond, rest = form.n_rows - form.n_columns, [(0, 0, 0)] * (x.ndim - 1)
+        terms = [lax.pad(x, x.dtype.type(0), [*rest, (-offset, beyond + offset, 0)]) for offset in offsets]
+    else:
+        zeros = [xp.zeros((*x.shape[:-1], size), dtype=x.dtype, device=device(x)) for size in (before, after)]
+        padded = xp.concat([zeros[0], x, zeros[1]], axis=-1)
+        terms = [padded[..., offset + before : offset + before + form.n_rows] for offset in offsets]
+    out = 0
+    for term, (offset, entries) in zip(terms, form.diagonals, strict=True):
+        out = out + (term if entries is None else term * _constant(form, offset, entries, x, x.dtype))
     return out
-
-
-@_apply.register
-def _(form: forms.Grouped, x: Any, xp: Any) -> Any:
-    return _take(form, "group_of", form.group_of, _apply(form.distinct, x, xp))
-
-
-@_apply.register
-def _(form: forms.Diagonals, x: Any, xp: Any) -> Any:
-    padded = None if is_jax_array(x) else _pad(x, *form.padding, xp)
-    out = None
-    for offset, entries in form.diagonals:
-        if padded is None:
-            term = _shift(x, offset, form)
-        else:
-            start = offset + form.padding[0]
-            term = padded[..., start : start + form.n_rows]
-        if entries is not None:
-            term = term * _constant(form, offset, entries, x, x.dtype)
-        out = term + 0 if out is None else out + term
-    return out
-
-
-def _pad(x: Any, before: int, after: int, xp: Any) -> Any:
-    zeros = [xp.zeros((*x.shape[:-1], size), dtype=x.dtype, device=device(x)) for size in (before, after)]
-    return xp.concat([zeros[0], x, zeros[1]], axis=-1)
-
-
-def _shift(x: Any, offset: int, form: forms.Diagonals) -> Any:
-    """Return x[..., i + offset] for every row i, 0 beyond the ends. XLA fuses this, but would copy a padded x first."""
-    from jax import lax
-
-    ends = (-offset, form.n_rows - form.n_columns + offset, 0)
-    return lax.pad(x, x.dtype.type(0), [(0, 0, 0)] * (x.ndim - 1) + [ends])
-
-
-@_apply.register
-def _(form: forms.Windows, x: Any, xp: Any) -> Any:
-    padded = _pad(x, *form.padding, xp)
-    blocks = xp.reshape(padded, (*x.shape[:-1], -1, form.length))
-    head = xp.reshape(xp.cumulative_sum(blocks, axis=-1, include_initial=True)[..., :-1], padded.shape)
-    backwards = xp.cumulative_sum(xp.flip(blocks, axis=-1), axis=-1, include_initial=True)
-    tail = xp.reshape(xp.flip(backwards, axis=-1)[..., :-1], padded.shape)
-    start = form.start + form.padding[0]
-    return _take(form, "start", start, tail) + _take(form, "stop", start + form.length, head)
-
-
-@_apply.register
-def _(form: forms.Dense, x: Any, xp: Any) -> Any:
-    return x @ _constant(form, "matrix", form.matrix.T, x, x.dtype)
-
-
-@_apply.register
-def _(form: forms.Sparse, x: Any, xp: Any) -> Any:
-    if is_numpy_array(x):
-        matrix = _constant(form, "matrix", form.matrix, x, x.dtype)
-        return matrix @ x if x.ndim == 1 else (matrix @ x.reshape(-1, x.shape[-1]).T).T.reshape(*x.shape[:-1], -1)
-    parts = [_gather_sum(form, bucket, x, xp) for bucket in range(len(form.buckets))]
-    out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=-1)
-    return out if form.order is None else _take(form, "order", form.order, out)
 
 
 def _gather_sum(form: forms.Sparse, bucket: int, x: Any, xp: Any) -> Any:
@@ -238,7 +202,7 @@ def _gather_sum(form: forms.Sparse, bucket: int, x: Any, xp: Any) -> Any:
     width = columns.shape[1]
     if width == 0:
         return xp.zeros((*x.shape[:-1], len(columns)), dtype=x.dtype, device=device(x))
-    if width > _UNROLLED:
+    if width > MAX_UNROLLED_DEGREE:
         terms = _take(form, (bucket, "columns"), columns, x)
         if entries is not None:
             terms = terms * _constant(form, (bucket, "entries"), entries, x, x.dtype)
@@ -261,6 +225,7 @@ def _take(form: forms.AnyForm, name: Hashable, indices: np.ndarray, x: Any) -> A
 def _constant(form: forms.AnyForm, name: Hashable, array: Any, like: Any, dtype: Any) -> Any:
     """Return a part of a form as an array like `like`, cached for each array library, device and dtype."""
     library = "numpy" if is_numpy_array(like) or is_jax_array(like) else (array_namespace(like).__name__, device(like))
+    # JAX takes NumPy's arrays as constants on any device, so both share an entry.
     key = (name, library, dtype)
     if key not in form.constants:
         form.constants[key] = _like(like, array, dtype)

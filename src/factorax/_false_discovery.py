@@ -38,6 +38,7 @@ def discoveries(p_value: np.ndarray, fdr: float, control: Control = "bh") -> np.
     """
     checked("control", control, Control)
     tests, small = int(np.isfinite(p_value).sum()), np.flatnonzero(p_value <= fdr)
+    # Benjamini–Yekutieli pays for any dependence between tests by the factor 1 + ½ + … + 1/k.
     factor = tests if control == "bh" else tests * float((1 / np.arange(1, tests + 1)).sum())
     order = small[np.argsort(p_value.ravel()[small])]
     passed = np.flatnonzero(p_value.ravel()[order] * factor <= fdr * np.arange(1, len(order) + 1))

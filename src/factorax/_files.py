@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 MIB = 2**20
-_LARGEST_JSON = 64 * MIB
-_MOST_VALUES = 6_000_000
-"""Size limit of a JSON file in bytes: a value of two bytes in the file may take sixty in memory."""
+MAX_JSON_BYTES = 64 * MIB
+MAX_JSON_VALUES = 6_000_000  # a value of two bytes in the file may take sixty in memory
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -28,7 +27,9 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        umask = os.umask(0)  # can only be read by setting it
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp creates files that only their owner can read
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
@@ -107,9 +108,9 @@ def read_lines(path: Path, limit: int) -> Iterator[bytes]:
     with open_plain(path) as file:
         if os.fstat(file.fileno()).st_size > limit:
             raise ValueError(f"{path}: has more than {limit:,} bytes, which is the limit for such a file")
-        while line := file.readline(_LARGEST_JSON + 1):
-            if len(line) > _LARGEST_JSON:
-                raise ValueError(f"{path}: has a line of more than {_LARGEST_JSON:,} bytes")
+        while line := file.readline(MAX_JSON_BYTES + 1):
+            if len(line) > MAX_JSON_BYTES:
+                raise ValueError(f"{path}: has a line of more than {MAX_JSON_BYTES:,} bytes")
             yield line
 
 
@@ -129,7 +130,7 @@ def open_plain(path: Path) -> IO[bytes]:
     return os.fdopen(handle, "rb")
 
 
-def read_json(path: Path, limit: int = _LARGEST_JSON) -> Any:
+def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> Any:
     """Return the content of a JSON file; raise FileNotFoundError if it is missing and ValueError if it is invalid."""
     return parse_json(read_bytes(path, limit))
 
@@ -147,10 +148,10 @@ def check_json(data: bytes | str) -> None:
     """Raise ValueError if JSON has more values than `read_json` accepts, before they take memory."""
     data = data.encode(errors="surrogatepass") if isinstance(data, str) else data
     values = sum(map(data.count, (b",", b"[", b"{")))
-    if values > _MOST_VALUES or len(data) > _LARGEST_JSON:
+    if values > MAX_JSON_VALUES or len(data) > MAX_JSON_BYTES:
         raise ValueError(
-            f"{len(data):,} bytes with about {values:,} values, more than the limits of {_LARGEST_JSON:,} bytes and "
-            f"{_MOST_VALUES:,} values"
+            f"{len(data):,} bytes with about {values:,} values, more than the limits of {MAX_JSON_BYTES:,} bytes and "
+            f"{MAX_JSON_VALUES:,} values"
         )
 
 
@@ -166,9 +167,3 @@ def write_json(path: Path, content: Any) -> None:
     """Write strict, indented JSON."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -5,10 +5,14 @@ import importlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 
-class lazy_imports:
+@contextmanager
+def lazy_imports(package: str) -> Iterator[None]:
     """Import the names of a package when they are first used, and declare them in its ``__all__``.
 
     The imports are written as usual, so that editors and type checkers read them::
@@ -18,39 +22,36 @@ class lazy_imports:
 
     ``from .name import name`` is executed at once: importing the submodule later would replace the name by the module.
     """
+    names = vars(sys.modules[package])
+    module_of: dict[str, str] = {}
+    import_statement = builtins.__import__
 
-    def __init__(self, package: str):
-        self.package = package
-        self.names = vars(sys.modules[package])
-        self.homes: dict[str, str] = {}
-
-    def __enter__(self) -> None:
-        self.statement = builtins.__import__
-        builtins.__import__ = self._record
-
-    def _record(self, name, globals=None, locals=None, fromlist=(), level=0):  # as builtins.__import__
-        if globals is not self.names or level == 0:  # a statement of another module, perhaps in another thread
-            return self.statement(name, globals, locals, fromlist, level)
-        self.homes |= dict.fromkeys(fromlist, "." * level + name)
+    def record(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        if globals is not names or level == 0:  # a statement of another module, perhaps in another thread
+            return import_statement(name, globals, locals, fromlist, level)
+        module_of.update(dict.fromkeys(fromlist, "." * level + name))
         return SimpleNamespace(**dict.fromkeys(fromlist))
 
-    def __exit__(self, *_: object) -> None:
-        builtins.__import__ = self.statement
-        for name in self.homes:
-            del self.names[name]
-        self.names |= {"__all__": [*self.homes], "__getattr__": self._get, "__dir__": lambda: [*self.homes]}
-        for name, home in self.homes.items():
-            if home == f".{name}":
-                self._get(name)
+    def get(name: str) -> object:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        path = module_of[name]
+        is_module = path == "."
+        module = importlib.import_module(path + name if is_module else path, package)
+        names[name] = module if is_module else getattr(module, name)  # Python does not ask this function again
+        return names[name]
 
-    def _get(self, name: str) -> object:
-        if name not in self.homes:
-            raise AttributeError(f"module {self.package!r} has no attribute {name!r}")
-        home = self.homes[name]
-        is_module = home == "."
-        module = importlib.import_module(home + name if is_module else home, self.package)
-        self.names[name] = module if is_module else getattr(module, name)  # found without this function from now on
-        return self.names[name]
+    builtins.__import__ = record
+    try:
+        yield
+    finally:
+        builtins.__import__ = import_statement
+    for name in module_of:
+        del names[name]
+    names.update(__all__=[*module_of], __getattr__=get, __dir__=lambda: [*module_of])
+    for name, path in module_of.items():
+        if path == f".{name}":
+            get(name)
 
 
 def import_quietly(module: str) -> ModuleType:

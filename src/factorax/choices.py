@@ -27,7 +27,8 @@ from functools import cache
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from ._checks import Count as Count
-from ._checks import checked, did_you_mean, shown
+from ._checks import checked
+from ._text import did_you_mean, shown
 
 
 class Choice:

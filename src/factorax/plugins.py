@@ -1,14 +1,14 @@
-"""Plug-ins: families of problems and commands, by name. Their code is imported when it is first used.
+"""Plug-ins: families of problems, commands and choices of settings, by name. Their code is imported when it is used.
 
 A distribution connects itself to the library by an entry point of the group ``factorax.plugins``, the name of a
-function without arguments that calls `register` and `register_command`:
+function without arguments that calls `register`, `register_command` and `register_choice`:
 
 ```toml
 [project.entry-points."factorax.plugins"]
 tanks = "tanks.plugin:register"
 ```
 
-Families and commands can also be registered by any code that runs before their names are used.
+All of them can also be registered by any code that runs before their names are used.
 """
 
 import re
@@ -23,7 +23,7 @@ from typing import Any
 
 GROUP = "factorax.plugins"
 _REFERENCE = re.compile(r"\w+(\.\w+)*:\w+")
-_SOLD_SEPARATELY = {
+_NAMES_OF_DISTRIBUTIONS = {
     "factorax-traffic": ("traffic", "sumo", "resco", "watch"),
     "factorax-paper": ("market", "reproduce", "claims"),
 }
@@ -74,9 +74,9 @@ class Command:
     about: str
 
 
-_KERNELS: list[str] = []
 _FAMILIES: dict[str, Family] = {}
 _COMMANDS: dict[str, Command] = {}
+_CHOICES: dict[tuple[str, str], str] = {}
 
 
 def register(prefix: str, make: str, **options: Any) -> None:
@@ -102,6 +102,7 @@ def register(prefix: str, make: str, **options: Any) -> None:
         _check_reference(name, getattr(family, name), optional=name != "make")
     for reference in family.simulators.values():
         _check_reference("simulators", reference)
+    # Registering the same family again is fine: a module may be reloaded.
     if _FAMILIES.get(prefix, family) != family:
         raise ValueError(f"prefix: got {prefix!r}, which is already {_FAMILIES[prefix].make}; want another prefix")
     _FAMILIES[prefix] = family
@@ -120,19 +121,21 @@ def register_command(name: str, function: str, about: str) -> None:
     _COMMANDS[name] = command
 
 
-def register_kernels(module: str) -> None:
-    """Register a module with kernels for the layers of networks on an accelerator.
+def register_choice(setting: str, name: str, kind: str) -> None:
+    """Register something that a setting of `factorax.ppo.Config` may be, such as a `method`, by name.
 
-    It has ``can_fuse(rows, kernels, activation)``, and, where that holds, ``fused(x, kernels, biases, activation)``
-    with its gradient and ``forward(…)`` without. `factorax_traffic.kernels` is an example.
+    - `kind`: ``"package.module:Class"``, a subclass of `Choice`, imported when settings are first read.
     """
-    _KERNELS[:] = [module]
+    _check_reference("kind", kind)
+    if _CHOICES.get((setting, name), kind) != kind:
+        raise ValueError(f"name: got {name!r}, which is already {_CHOICES[setting, name]}; want another name")
+    _CHOICES[setting, name] = kind
 
 
-def kernels() -> Any:
-    """Return the module that was registered by `register_kernels`, or None."""
+def choices() -> Mapping[tuple[str, str], str]:
+    """Return the references of the choices of plug-ins by setting and name."""
     _load()
-    return import_module(_KERNELS[0]) if _KERNELS else None
+    return _CHOICES
 
 
 def families() -> Mapping[str, Family]:
@@ -179,7 +182,7 @@ def missing_distribution(name: str) -> str:
     >>> missing_distribution("chains")
     ''
     """
-    for distribution, names in _SOLD_SEPARATELY.items():
+    for distribution, names in _NAMES_OF_DISTRIBUTIONS.items():
         if name in names and name not in families() and name not in commands():
             return f"; {name} is part of {distribution}, which is not installed: pip install {distribution}"
     return ""
@@ -198,6 +201,7 @@ def _load() -> None:
     for entry in entry_points(group=GROUP):
         try:
             entry.load()()
+        # A broken plug-in must not keep anybody from training on something else.
         except Exception as error:
             warnings.warn(f"plug-in {entry.name}: {entry.value} failed ({error}); its names are missing", stacklevel=2)
 

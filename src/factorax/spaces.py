@@ -15,7 +15,6 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ._checks import real_array, shown
 from .distributions import (
     DISTRIBUTIONS,
     KINDS,
@@ -28,9 +27,9 @@ from .distributions import (
 )
 from .distributions.covariance import blocks_of
 
-WIDEST = 1e9
+MAX_WIDTH = 1e9
 """Wider bounds count as unbounded: ±3.4e38 is the range of a float, not of an action."""
-MOST_DESCRIBED = 4
+MAX_DESCRIBED = 4
 """Largest number of different distributions that `ActionSpace.describe_actions` lists separately."""
 
 
@@ -105,10 +104,7 @@ class ActionSpace(Product):
 
         - `factor_of`: the factor of each component, ``(c,)``.
         """
-        factors = real_array("factor_of", factor_of)
-        if factors.shape != (len(self),) or factors.dtype.kind not in "iu":
-            raise ValueError(f"factor_of: got {shown(factor_of)}, want {len(self)} whole numbers, one per component")
-        return replace(self, blocks=blocks_of(self.has_spread, factors))
+        return replace(self, blocks=blocks_of(self.has_spread, factor_of))
 
     @cached_property
     def unscaled(self) -> np.ndarray:
@@ -124,22 +120,23 @@ class ActionSpace(Product):
         >>> ActionSpace.of(spaces.Box(0.0, 365.0, (4,))).describe_actions()
         '4 × Gaussian, scaled to the bounds [0, 365]'
         """
-        counts = Counter(self._described(k, each=False) for k in range(len(self)))
-        if len(counts) > MOST_DESCRIBED:
-            counts = Counter(self._described(k, each=True) for k in range(len(self)))
-        return "; ".join(f"{count} × {text}" for text, count in counts.items())
 
-    def _described(self, k: int, *, each: bool) -> str:
-        """Return the distribution of component k in words; without its own bounds and choices if `each`."""
-        kind, low, high = KINDS[self.kinds[k]], self.low[k], self.high[k]
-        title = kind.title or kind.name
-        if kind.discrete:
-            return title if each or kind is not Categorical else f"{title} with {self.choices[k]} choices"
-        bounds = "the bounds of each" if each else f"the bounds [{low:g}, {high:g}]"
-        if kind.rescales:
-            return f"{title}, scaled to {bounds}"
-        free = k in self.unscaled and bool(np.isfinite(low) == np.isfinite(high))
-        return f"{title} in raw units, " + ("unbounded" if free else f"clipped to {bounds}")
+        def described(k: int, *, each: bool) -> str:
+            kind, low, high = KINDS[self.kinds[k]], self.low[k], self.high[k]
+            title = kind.title or kind.name
+            if kind.discrete:
+                return title if each or kind is not Categorical else f"{title} with {self.choices[k]} choices"
+            bounds = "the bounds of each" if each else f"the bounds [{low:g}, {high:g}]"
+            if kind.rescales:
+                return f"{title}, scaled to {bounds}"
+            free = k in self.unscaled and bool(np.isfinite(low) == np.isfinite(high))
+            return f"{title} in raw units, " + ("unbounded" if free else f"clipped to {bounds}")
+
+        for each in (False, True):  # without bounds and numbers of choices if there are too many different ones
+            counts = Counter(described(k, each=each) for k in range(len(self)))
+            if len(counts) <= MAX_DESCRIBED:
+                break
+        return "; ".join(f"{count} × {text}" for text, count in counts.items())
 
     @cached_property
     def to_environments(self) -> Callable[[np.ndarray], Any]:
@@ -147,7 +144,7 @@ class ActionSpace(Product):
 
         A rollout calls it in every step, so it does nothing that is known beforehand.
         """
-        build, _ = _builder(self.space, 0)
+        build, _ = _builder(self.space, 0, np)
         return build if self.discrete.all() else lambda actions: build(self.within(actions, np))
 
     def to_environment(self, action: Any, xp: Any = np) -> Any:
@@ -157,7 +154,7 @@ class ActionSpace(Product):
         """
         if xp is np:
             return self.to_environments(np.asarray(action)[None])[0]
-        return _traced(self.space, self.within(action, xp), xp)[0]
+        return _builder(self.space, 0, xp)[0](self.within(action, xp)[None])[0]
 
 
 @dataclass(frozen=True)
@@ -210,37 +207,39 @@ def sample_valid(space: gym.Space, obs: Any = None, info: Any = None) -> Any:
 
 
 def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return which components have two bounds that are at most `WIDEST` apart, as booleans.
+    """Return which components have two bounds that are at most `MAX_WIDTH` apart, as booleans.
 
     >>> has_bounds(np.float32([0, 0, -3e38]), np.float32([365, np.inf, 3e38])).tolist()
     [True, False, False]
     """
-    return np.isfinite(low) & np.isfinite(high) & (high / 2.0 - low / 2.0 <= WIDEST / 2)
+    return np.isfinite(low) & np.isfinite(high) & (high / 2.0 - low / 2.0 <= MAX_WIDTH / 2)
 
 
-def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any], int]:
+def _builder(space: gym.Space, start: int, xp: Any) -> tuple[Callable[[Any], Any], int]:
     """Return a function from rows to elements of the space, and the index of the component after its last.
 
-    The function reads the components from `start` on.
+    The function reads the components from `start` on. In JAX, elements have single precision.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         builders = []
         for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
-            build, start = _builder(part, start)
+            build, start = _builder(part, start, xp)
             builders.append(build)
         if isinstance(space, spaces.Tuple):
             return lambda rows: list(zip(*(build(rows) for build in builders), strict=True)), start
         names = tuple(space.spaces)
 
-        def named(rows: np.ndarray) -> Any:
+        def named(rows: Any) -> Any:
             rows_of_parts = zip(*(build(rows) for build in builders), strict=True)
             return [dict(zip(names, row, strict=True)) for row in rows_of_parts]
 
         return named, start
+    shape, dtype = space.shape or (), space.dtype
+    if xp is not np:
+        dtype = np.float32 if isinstance(space, spaces.Box) else np.int32
     if isinstance(space, spaces.Discrete):
         first = int(space.start)
-        return lambda rows: rows[:, start].astype(np.int64) + first, start + 1
-    shape, dtype = space.shape or (), space.dtype
+        return lambda rows: rows[:, start].astype(dtype) + first, start + 1
     end = start + math.prod(shape)
     offset = space.start if isinstance(space, spaces.MultiDiscrete) and np.any(space.start) else None
     # Rows of a Box have just been brought within its bounds. Others belong to the caller: an offset, or an environment
@@ -249,32 +248,12 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
     # A float64 bound may not be representable in float32.
     bounds = (space.low, space.high) if isinstance(space, spaces.Box) and dtype != np.float32 else None
 
-    def element(rows: np.ndarray) -> Any:
+    def element(rows: Any) -> Any:
         elements = (rows if end - start == rows.shape[1] else rows[:, start:end]).astype(dtype, copy=copy)
         if len(shape) != 1:
             elements = elements.reshape(-1, *shape)
         if offset is not None:
             elements += offset
-        return elements if bounds is None else np.clip(elements, *bounds)
+        return elements if bounds is None else xp.clip(elements, *bounds)
 
     return element, end
-
-
-def _traced(space: gym.Space, row: Any, xp: Any) -> tuple[Any, Any]:
-    """Return the first components of a row as an element of the space, in JAX arrays, and the rest of the row."""
-    match space:
-        case spaces.Tuple() | spaces.Dict():
-            parts = []
-            for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
-                element, row = _traced(part, row, xp)
-                parts.append(element)
-            return dict(zip(space.spaces, parts, strict=True)) if isinstance(space, spaces.Dict) else tuple(parts), row
-        case spaces.Discrete():
-            return row[0].astype(np.int32) + int(space.start), row[1:]
-        case _:
-            shape = space.shape or ()
-            size = math.prod(shape)
-            element = row[:size].reshape(shape)
-            if isinstance(space, spaces.MultiDiscrete):
-                element = element + xp.asarray(space.start, dtype=element.dtype)
-            return element.astype(np.float32 if isinstance(space, spaces.Box) else np.int32), row[size:]

@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._checks import check_function, check_type, real_array, shown
+from ._checks import check_function, check_type, real_array
+from ._text import counted, shown
 from .distributions import BoundedChoice
 from .observations import ObservationSpace
 from .problems.problem import Problem
 from .problems.vectors import OneOfMany, create, is_vector
 from .spaces import ActionMask, ActionSpace
 from .structure import BaseNetwork, InfluenceNetwork
-from .structure.labels import counted
 from .structure.network import network_of
 
 MASK = "['action_mask']"
@@ -129,27 +129,23 @@ class Spec:
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)
-            passed_network = network
-            problem_defines_network = network is None and not getattr(inner, "network_is_given", False)
-            network = declared_network(source) if network is None else network
-            network_is_default = network is None
-            if network_is_default:  # one target, the reward: plain PPO
-                network = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
             if weights is None:
                 weights = getattr(inner, "weights", None)
-                if passed_network is not None:
-                    _check_targets(passed_network, weights)
-                    if weights is None:
-                        _check_rewards(passed_network, source)
+                if network is not None:
+                    _check_columns(network, weights)
+            declared = declared_network(source) if network is None else None
+            network_is_default = network is None and declared is None
+            if network_is_default:  # one target, the reward: plain PPO
+                declared = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
             problem_local = getattr(inner, "local", None) if local is None else None
             if neighbours is None and not is_jax(problem):  # for a JAX problem, see `graph`
                 neighbours = getattr(inner, "neighbours", None)
-            observed_info = observed_places(inner, source.observation_space)
+            is_given = network is not None or getattr(inner, "network_is_given", False)
             metadata = getattr(source, "metadata", None) or {}
             return cls.of_spaces(
                 source.observation_space,
                 source.action_space,
-                network,
+                declared if network is None else network,
                 weights=weights,
                 distribution=distribution,
                 problem=problem,
@@ -160,8 +156,8 @@ class Spec:
                 num_envs=source.num_envs if isinstance(source, OneOfMany) else None,
                 raw_actions=metadata.get("raw_actions", False),
                 network_is_default=network_is_default,
-                problem_defines_network=problem_defines_network and not network_is_default,
-                observed_info=observed_info,
+                problem_defines_network=not (is_given or network_is_default),
+                observed_info=observed_places(inner, source.observation_space),
             )
 
     @classmethod
@@ -361,18 +357,14 @@ def observed_places(env: Any, space: gym.Space) -> tuple[tuple[str, int, int], .
 
     Raises ValueError if they change the columns.
     """
+    columns = lambda space: [(part.where, part.shape) for part in ObservationSpace.of(space).parts]  # noqa: E731
     places = getattr(env, "observed_info", ())
-    if places and _columns(space) != _columns(env.observation_space):
+    if places and columns(space) != columns(env.observation_space):
         raise ValueError(
             f"problem: got observations {space}, but {env} returns {env.observation_space}, so the info entries that "
             "it adds cannot be located; want the wrappers that change observations inside fx.wrap"
         )
     return places
-
-
-def _columns(space: gym.Space) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the path and the shape of each part of an observation, in the order of their columns."""
-    return [(part.where, part.shape) for part in ObservationSpace.of(space).parts]
 
 
 def _symmetric(name: str, relation: Any, n: int) -> np.ndarray:
@@ -383,32 +375,13 @@ def _symmetric(name: str, relation: Any, n: int) -> np.ndarray:
     return matrix != 0
 
 
-def _check_targets(network: Any, weights: Any) -> None:
-    """Raise if the number of targets of a network differs from that of the problem's own weights."""
+def _check_columns(network: Any, weights: Any) -> None:
+    """Raise if the number of targets of the user's network is not that of the problem's weights."""
     static = getattr(network_of(network, "network"), "static", None)
     if static is not None and weights is not None and np.shape(weights) != (static.shape[1],):
         raise ValueError(
             f"network: has {counted(static.shape[1], 'column')}, but the problem has weights of shape "
             f"{np.shape(weights)}; want one column per target of the problem"
-        )
-
-
-def _check_rewards(network: Any, source: Any) -> None:
-    """Raise if a network has several targets, but a step of an environment that declares none returns one reward."""
-    static = getattr(network_of(network, "network"), "static", None)
-    m = 1 if static is None else static.shape[1]
-    if m == 1 or is_jax(source) or isinstance(source, OneOfMany) or hasattr(source, "reward_space"):
-        return
-    try:
-        source.reset(seed=0)
-        _, reward, _, _, info = source.step(source.action_space.sample())
-    except Exception:  # an action that is not valid now, for example; training reports what is wrong
-        return
-    count = np.size(info.get("vector_reward", reward))
-    if count != m:
-        raise ValueError(
-            f"network: has {m} targets, but a step of the environment returns {counted(count, 'reward')}; say what the "
-            "targets are, as in fx.wrap(make, network, reward=…)"
         )
 
 

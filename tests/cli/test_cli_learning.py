@@ -57,7 +57,7 @@ def test_a_score_is_kept_until_settings_change(factorax, tmp_path):
     path = tmp_path / "run" / "evaluation.json"
     assert factorax(*train)[0] == 0
     found = json.loads(path.read_text())
-    path.write_text(json.dumps(found | {"return": 123.0}))
+    path.write_text(json.dumps(found | {"episodes": [123.0] * 10}))
     assert "return of 10 episodes 123 ±" in factorax(*train)[1]
     code, out, err = factorax(*train, "--gamma", 0.5, "--force")
     assert (code, err) == (0, "")

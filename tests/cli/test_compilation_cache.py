@@ -79,7 +79,7 @@ def test_the_cache_is_set_before_a_command_is_imported(unset, monkeypatch):
     def command() -> None:
         """Do nothing."""
 
-    def function(name, line):
+    def function(name):
         is_set.append(JAX_FOLDER in os.environ)
         return command
 

@@ -15,3 +15,19 @@ def test_a_report_is_written_where_it_says(factorax, tmp_path):
     code, out, _ = factorax("report", tmp_path, "--no-play", "--out", "other.html")
     assert code == 0
     assert (tmp_path / "other.html").exists()
+
+
+@pytest.mark.parametrize(("seeds", "words"), [((0,), "return (last tenth of training)"), ((0, 1), "return, IQM (")])
+def test_compare_names_what_it_shows(seeds, words, factorax, tmp_path):
+    """One seed has neither an interquartile mean nor an interval."""
+    runs = [
+        write_run(tmp_path / f"{estimator}-{seed}", seed=seed, estimator=estimator)
+        for estimator in ("factored", "vanilla")
+        for seed in seeds
+    ]
+    code, out, err = factorax("compare", *runs)
+    assert (code, err) == (0, "")
+    assert words in out
+    assert out.count("95 % interval") == (2 if len(seeds) > 1 else 0)
+    assert "difference" in out
+    assert ("IQM" in out) == (len(seeds) > 1)

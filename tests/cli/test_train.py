@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from factorax import runs
-from factorax.cli.train import train, train_with_preset
 from factorax.ppo import Config, FactoredPPO
 from factorax.ppo.presets import read_preset, settings_with
 
@@ -88,37 +87,28 @@ def test_options_override_a_preset_and_are_checked_with_it(factorax, learnt):
     )
 
 
-def test_help_shows_the_values_that_apply(factorax):
-    def defaults(*arguments):
-        code, out, _ = factorax("train", *arguments, "--help")
-        assert code == 0
-        return " ".join(out.replace("│", "").split())
-
-    rate = read_preset("queues").config.learning_rate
-    assert f"(default: {rate})" in defaults("queues:3x3")
-    assert f"(default: {rate})" not in defaults("queues:3x3", "--preset", "none")
-    assert f"(default: {rate})" not in defaults()
-
-
 @pytest.mark.parametrize(
     ("arguments", "preset"),
     [
         (["chain:8"], "chain"),
-        (["--hidden", "8", "8", "--preset", "none", "chain:8"], None),
+        (["--hidden", "8", "8", "--preset", "none", "chain:8"], "none"),
         (["--seed=3", "chain:8", "--preset=queues"], "queues"),
         (["--out", "queues", "--no-check-network", "chain:8"], "chain"),
         (["--initial-log-std", "-1", "--normalize_obs", "chain:8"], "chain"),
-        (["--batch-size", "7", "chain:8"], "chain"),
-        (["-h", "chain:8"], "chain"),
-        (["--preset"], None),
-        ([], None),
     ],
 )
-def test_the_preset_is_found_wherever_it_is_named(arguments, preset):
-    chosen = train_with_preset(arguments)
-    assert (chosen is train) == (preset is None)
-    if preset is not None:
-        assert chosen.keywords["settings"].config == read_preset(preset).config
+def test_the_preset_is_found_wherever_it_is_named(arguments, preset, factorax, learnt):
+    factorax("train", *arguments)
+    options = {"--hidden": {"hidden": (8, 8)}, "--seed=3": {"seed": 3}, "--out": {"check_network": False}}
+    options["--initial-log-std"] = {"initial_log_std": -1.0, "normalize_obs": True}
+    assert learnt[0][1] == Config(**settings_with(preset, options.get(arguments[0], {})))
+
+
+def test_an_option_with_the_default_of_the_library_overrides_a_preset(factorax, learnt):
+    default = Config().learning_rate
+    assert read_preset("queues").config.learning_rate != default
+    factorax("train", "queues:3x3", "--learning-rate", default)
+    assert learnt[0][1].learning_rate == default
 
 
 @pytest.mark.slow
@@ -178,10 +168,11 @@ def test_other_presets_beat_the_bare_defaults(name, factorax):
     assert min(scores[name]) > max(scores["none"])
 
 
-def test_as_many_environments_as_a_vector_environment_has(tmp_path, monkeypatch):
+def test_as_many_environments_as_a_vector_environment_has(factorax, learnt, tmp_path, monkeypatch):
     carts = "def carts(): return gym.make_vec('CartPole-v1', num_envs=3)"
     (tmp_path / "of_carts.py").write_text(f"import gymnasium as gym\n{carts}\ndef fails(): raise KeyError\n")
     monkeypatch.chdir(tmp_path)
-    assert train_with_preset(["of_carts:carts"]).keywords["settings"].n_envs == 3
-    for other in (["of_carts:fails"], ["no_such_module:f"], ["CartPole-v1"]):
-        assert train_with_preset(other) is train
+    monkeypatch.syspath_prepend(tmp_path)
+    for arguments in (["of_carts:carts"], ["of_carts:carts", "--n-envs", 6], ["of_carts:fails"], ["CartPole-v1"]):
+        factorax("train", *arguments)
+    assert [config.n_envs for _, config, *_ in learnt] == [3, 6, 8, 8]

@@ -7,15 +7,14 @@ from small_settings import SMALL
 
 import factorax as fx
 from factorax.discovery import collect
-from factorax.discovery.batch import _returns
+from factorax.discovery.batch import returns_of
 from factorax.problems import BanditEnv, queues, search_bandit
 
 
 def test_returns_by_hand():
     psi = np.arange(1.0, 6.0)[:, None, None]
     ended = np.array([0, 1, 0, 0, 0], bool)[:, None]
-    total, sure = _returns(psi, ended, 3, 0.5)
-    assert sure == 3
+    total = returns_of(psi, ended, 3, 0.5)
     assert total.ravel().tolist() == [1 + 0.5 * 2, 2, 3 + 0.5 * 4 + 0.25 * 5]
 
 

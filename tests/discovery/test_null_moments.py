@@ -7,8 +7,8 @@ import pytest
 from discovery.data_cases import with_features, with_one_heavy_action
 from scipy import stats
 
-from factorax.discovery import null_moments as module
-from factorax.discovery.null_moments import null_moments
+from factorax.discovery import dependence as module
+from factorax.discovery.dependence import null_moments
 
 
 def statistic(uniforms, targets, features, waves):
@@ -55,7 +55,7 @@ def test_blocks_of_actions_do_not_matter(monkeypatch):
     targets, features = rng.normal(size=(40, 6)), rng.normal(size=(40, 5, 2))
     whole = null_moments(targets, features, 4)
     assert whole.shape == (3, 5, 3)
-    monkeypatch.setattr(module, "_BLOCK", 2 * 3 * 4 * 9)  # two actions
+    monkeypatch.setattr(module, "MAX_BLOCK", 2 * 3 * 4 * 9)  # two actions
     np.testing.assert_allclose(null_moments(targets, features, 4), whole, rtol=1e-12)
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from factorax.distributions.functions import FEW, at_choice, log_softmax, sum_last
+from factorax.distributions.functions import MAX_UNROLLED_AXIS, at_choice, log_softmax, sum_last
 
 
-@pytest.mark.parametrize("width", [1, 2, FEW, FEW + 1])
+@pytest.mark.parametrize("width", [1, 2, MAX_UNROLLED_AXIS, MAX_UNROLLED_AXIS + 1])
 def test_few_and_many_choices_agree_with_numpy(width: int):
     x = np.random.default_rng(0).normal(scale=3, size=(5, 4, width)).astype(np.float32)
     choice = np.random.default_rng(1).integers(width, size=(5, 4)).astype(np.float32)

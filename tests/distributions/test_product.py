@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +10,20 @@ import pytest
 from gymnasium import spaces
 from scipy import special, stats
 
-from factorax.distributions import KINDS, Distribution, Product, Spread, register
+from factorax import InfluenceNetwork
+from factorax.distributions import (
+    DISTRIBUTIONS,
+    KINDS,
+    Distribution,
+    Gaussian,
+    GaussianChoice,
+    Product,
+    Spread,
+    register,
+)
 from factorax.distributions.functions import namespace
 from factorax.spaces import ActionSpace
+from factorax.spec import Spec
 
 MIXED = spaces.Tuple(
     [
@@ -142,6 +154,7 @@ def laplace():
     @register
     class Laplace(Distribution):
         name = "laplace"
+        bounded = "laplace"
 
         @property
         def width(self):
@@ -184,7 +197,7 @@ def laplace():
 def _laplace():
     laplace()
     yield
-    del KINDS["laplace"]
+    del KINDS["laplace"], DISTRIBUTIONS.kinds["laplace"]
 
 
 @pytest.mark.slow
@@ -221,6 +234,42 @@ def test_a_new_kind_is_one_class():
 
 
 @pytest.mark.usefixtures("_laplace")
+def test_a_new_kind_is_a_value_of_the_setting_distribution():
+    """As text and as an object, in the spec of a problem, and in a process that has not imported its module."""
+    box = spaces.Box(np.float32([-1, -np.inf]), np.float32([1, np.inf]))
+    problem = Spec.of_spaces(spaces.Box(-1, 1, (3,)), box, InfluenceNetwork.identity(2), distribution="laplace")
+    assert problem.components.kinds == ActionSpace.of(box, DISTRIBUTIONS.kinds["laplace"]()).kinds
+    assert problem.components.kinds == ("laplace", "gaussian")
+    assert problem.components.settings == GaussianChoice()
+    pickled, kind = cloudpickle.dumps(problem.components), KINDS.pop("laplace")
+    received = cloudpickle.loads(pickled)
+    assert received.mode(np.ones((2, 2))).tolist() == [1, 1]
+    KINDS["laplace"] = kind
+    with pytest.raises(ValueError, match="distribution: got the setting std for laplace, but laplace has no settings"):
+        ActionSpace.of(box, "laplace,std=shared")
+
+
+@pytest.mark.usefixtures("_laplace")
+def test_a_new_kind_of_gaussian_has_the_settings_of_gaussians():
+    class Cubed(Gaussian):
+        name, bounded, rescales = "cubed", "cube", True
+
+        def rescale(self, action):
+            return action**3
+
+    box = spaces.Box(-1, 1, (2,))
+    with pytest.raises(ValueError, match=r"distribution: got 'cube', want 'scale', .*'laplace'"):
+        ActionSpace.of(box, "cube")
+    register(Cubed)
+    try:
+        components = ActionSpace.of(box, "cube,std=shared,initial_log_std=-0.5")
+        assert components.spread().log_std.tolist() == [-0.5]
+        assert components.within(np.float32([0.5, 2.0]), np).tolist() == [0.125, 1.0]
+    finally:
+        del KINDS["cubed"], DISTRIBUTIONS.kinds["cube"]
+
+
+@pytest.mark.usefixtures("_laplace")
 def test_names_of_kinds_are_unique():
     class Other(KINDS["laplace"]):
         pass
@@ -228,6 +277,9 @@ def test_names_of_kinds_are_unique():
     with pytest.raises(
         ValueError, match=r"^kind: got the name 'laplace', which .*Laplace has; want a unique name for .*Other"
     ):
+        register(Other)
+    Other.name = "other"
+    with pytest.raises(ValueError, match=r"^kind: got the bounded 'laplace', which .*Laplace has"):
         register(Other)
 
 

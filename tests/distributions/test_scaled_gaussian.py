@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from factorax.distributions import Gaussian, ScaledGaussian
-from factorax.spaces import WIDEST, ActionSpace
+from factorax.spaces import MAX_WIDTH, ActionSpace
 
 SCALED = checks.three(ScaledGaussian, low=-3, high=1)
 S = np.exp(checks.LOG_STD)
-ENDS = st.floats(-WIDEST, WIDEST, width=32, allow_subnormal=False)
+ENDS = st.floats(-MAX_WIDTH, MAX_WIDTH, width=32, allow_subnormal=False)
 RAW = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)
 
 
@@ -54,7 +54,7 @@ def test_the_neutral_policy_is_that_of_the_gaussian_in_raw_units():
     np.testing.assert_array_equal(2 * deviation, raw_deviation)
 
 
-@given(st.tuples(ENDS, ENDS).map(sorted).filter(lambda ends: ends[1] - ends[0] <= WIDEST), RAW)
+@given(st.tuples(ENDS, ENDS).map(sorted).filter(lambda ends: ends[1] - ends[0] <= MAX_WIDTH), RAW)
 def test_bounds_are_reached_at_one_and_never_exceeded(ends, raw):
     actions = box(*ends)
     assert actions.kinds == ("scaled",)

@@ -8,7 +8,7 @@ import pytest
 
 import factorax as fx
 from factorax.ppo import FactoredPPO
-from factorax.rollouts import Inline, Iteration, LostWarning
+from factorax.rollouts import InlineBackend, Iteration, LostWarning
 from factorax.spec import Spec
 
 BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -124,11 +124,10 @@ def test_a_check_of_the_problem_and_closing():
 
 def test_targets_are_counted_and_named():
     with pytest.warns(fx.structure.StructureWarning, match="network: got none"):
-        make = fx.integrations.from_batched(squares, num_envs=2, action_space=BOX)
-    assert Spec.of(make).n_targets == 3
+        assert Spec.of(fx.integrations.from_batched(squares, num_envs=2, action_space=BOX)).n_targets == 3
+    make = fx.integrations.from_batched(squares, num_envs=2, action_space=BOX, targets=["p", "q", "r"])
     with pytest.warns(fx.structure.StructureWarning, match="network: got none"):
-        make = fx.integrations.from_batched(squares, num_envs=2, action_space=BOX, targets=["p", "q", "r"])
-    assert Spec.of(make).network.static.targets == ("p", "q", "r")
+        assert Spec.of(make).network.static.targets == ("p", "q", "r")
     make = fx.integrations.from_batched(squares, np.eye(3), num_envs=2, action_space=BOX, targets=["p", "q", "r"])
     assert Spec.of(make).network.static.targets == ("p", "q", "r")
     one = fx.integrations.from_batched(lambda yaw: yaw.sum(axis=1), np.ones((3, 1)), num_envs=2, action_space=BOX)
@@ -160,7 +159,7 @@ def test_a_context_that_all_cases_get_anew_together():
 def rollout(model):
     """One rollout, without an update."""
     arrays = model.learner.behaviour(model.state).arrays()
-    return Inline(model.program.collector.plan).collect(Iteration(arrays, (1, 2), 0))
+    return InlineBackend(model.program.collector.plan).collect(Iteration(arrays, (1, 2), 0))
 
 
 def test_a_simulator_that_loses_its_cases():
@@ -205,14 +204,14 @@ def test_arguments_that_do_not_fit():
         ((squares,), "action_space: got None for squares, want the Gymnasium space of one case: pass"),
     ):
         with pytest.raises(TypeError, match=message):
-            fx.integrations.from_batched(*arguments, num_envs=4)
+            fx.integrations.from_batched(*arguments, num_envs=4)()
     for options, message in (
         ({"num_envs": 0}, "num_envs: got 0, want a whole number from 1"),
         ({"network": np.ones((2, 3)), "num_envs": 2}, r"network: got shape \(2, 3\), want 3 × 3"),
         ({"targets": ["x"], "num_envs": 2, "network": np.eye(3)}, "targets: got 1 name, want 3"),
     ):
         with pytest.raises(ValueError, match=message):
-            fx.integrations.from_batched(squares, action_space=BOX, **options)
+            fx.integrations.from_batched(squares, action_space=BOX, **options)()
     with pytest.raises(TypeError, match="action_space: got 'Box', want the Gymnasium space"):
         fx.integrations.from_batched(squares, num_envs=2, action_space="Box")
 

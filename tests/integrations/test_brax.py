@@ -75,7 +75,7 @@ def rewarded(reward, terminates_at=99):
     return Environment()
 
 
-def test_terms_that_do_not_add_up_are_not_taken_for_it():
+def test_terms_that_do_not_add_up_are_no_targets():
     summed, scaled = rewarded(lambda a, b: a + b), rewarded(lambda a, b: a + 0.5 * b)
     assert from_brax(summed).network.targets == ("a", "b")
     assert from_brax(scaled).network.targets == ("reward",)
@@ -88,7 +88,7 @@ def test_terms_that_do_not_add_up_are_not_taken_for_it():
         np.testing.assert_allclose(new.psi, [0.5, -0.25, rest])
 
 
-def test_a_fall_terminates_also_at_the_time_limit_and_states_are_left_alone():
+def test_termination_beats_the_time_limit_and_states_are_not_mutated():
     problem = from_brax(rewarded(lambda a, b: a + b, terminates_at=2), episode_length=2)
     state, _ = problem.reset(jax.random.key(0))
     once = problem.step(jax.random.key(0), state, jnp.ones(2))
@@ -116,7 +116,7 @@ def test_a_robot_trains(reacher):
 @pytest.mark.parametrize("name", ["ant", "halfcheetah", "hopper", "humanoid", "reacher", "walker2d"])
 def test_terms_of_known_environments_add_up(name, monkeypatch):
     """Whatever the physics does, which takes long to compile: here every number of the state drifts with the action."""
-    from factorax.integrations import _reward_terms, brax
+    from factorax.integrations import brax
 
     env = envs.get_environment(name)
 
@@ -126,4 +126,4 @@ def test_terms_of_known_environments_add_up(name, monkeypatch):
     monkeypatch.setattr(env, "pipeline_step", drift)
     assert type(env).__name__ in brax._ADD_UP
     metrics = jax.eval_shape(env.reset, jax.random.PRNGKey(0)).metrics
-    assert _reward_terms.terms_add_up(env, [metric for metric in metrics if metric.startswith("reward")])
+    assert brax.terms_add_up(env, [metric for metric in metrics if metric.startswith("reward")])

@@ -90,7 +90,7 @@ def test_environments_and_parameters_as_objects():
     assert sea.observation_space.shape == (5, 5)
 
 
-def test_wrappers_are_not_left_out():
+def test_wrappers_are_applied():
     from gymnax.wrappers.purerl import FlattenObservationWrapper
 
     env, _ = gymnax.make("Catch-bsuite")

@@ -27,18 +27,18 @@ def test_a_missing_package_names_the_extra(family, monkeypatch):
             call()
 
 
-def test_the_packages_are_imported_when_they_are_used():
+def test_packages_are_imported_lazily():
     code = "import sys, factorax.integrations as i; dir(i); i.from_gymnax; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {*PACKAGES.values(), "flax", "mujoco"} & {*loaded}
 
 
-def test_what_is_printed_while_importing_is_dropped(tmp_path, monkeypatch, capsys):
+def test_imports_print_nothing(tmp_path, monkeypatch, capsys):
     code = "import sys; print('a'); sys.stdout = sys.__stdout__; print('b'); print('c', file=sys.stderr)"
     (tmp_path / "loud.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     before = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
-    shared.import_package("loud", "Loud")
+    shared.Package("loud", "Loud", "x").load("loud")
     assert (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__) == before
     assert capsys.readouterr() == ("", "")
 
@@ -54,9 +54,10 @@ def test_what_is_printed_while_importing_is_dropped(tmp_path, monkeypatch, capsy
     ],
 )
 def test_names_with_settings(text, message):
-    assert shared.name_and_settings("brax", "ant,a=1,b=x,c=true", "ant") == ("ant", {"a": 1, "b": "x", "c": True})
+    brax = shared.Package("brax", "Brax", "ant")
+    assert brax.parse("ant,a=1,b=x,c=true") == ("ant", {"a": 1, "b": "x", "c": True})
     with pytest.raises(ValueError, match=message):
-        shared.name_and_settings("brax", text, "ant")
+        brax.parse(text)
 
 
 class Discrete:

@@ -12,7 +12,6 @@ from factorax.integrations import from_jaxmarl
 from factorax.ppo import Learner
 from factorax.ppo.config import Config
 from factorax.problems.registry import find_problem
-from factorax.runs.seeds import train_seeds
 from factorax.spec import Spec
 
 pytestmark = [pytest.mark.jaxenvs, pytest.mark.filterwarnings("ignore")]
@@ -177,12 +176,12 @@ def test_no_mask_where_the_environment_has_none():
     assert [Spec.of(from_jaxmarl(name)).action_mask for name in (SPREAD, "overcooked", "jaxnav")] == [None] * 3
 
 
-def own_environment(**attributes):
+def two_agents(**attributes):
     """Two agents of which the first is done after two steps; both are after four. A reward of one while not done."""
     from jaxmarl.environments import spaces
     from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 
-    class Own(MultiAgentEnv):
+    class TwoAgents(MultiAgentEnv):
         def __init__(self):
             super().__init__(2)
             self.action_spaces = {"agent_0": spaces.Discrete(2), "agent_1": spaces.Box(-1.0, 1.0, (2,))}
@@ -201,11 +200,11 @@ def own_environment(**attributes):
             dones = {"agent_0": state >= 2, "agent_1": state >= 4, "__all__": state >= 4}
             return self.observe(state), state, rewards, dones, {}
 
-    return Own()
+    return TwoAgents()
 
 
 def test_done_agents_are_masked_and_their_targets_end():
-    problem = from_jaxmarl(own_environment(), rewards_end_with_agents=True)
+    problem = from_jaxmarl(two_agents(), rewards_end_with_agents=True)
     assert isinstance(problem.action_space, gym.spaces.Dict)
     assert problem.observation_space.shape == (6,)
     assert same_types(problem)
@@ -217,9 +216,9 @@ def test_done_agents_are_masked_and_their_targets_end():
     np.testing.assert_array_equal(problem.local(steps[0].obs), [[1, 0, 0], [1, 1, 1]])
 
 
-def test_time_ends_the_targets_of_no_one():
+def test_truncation_ends_no_target():
     _, steps = play(
-        problem := from_jaxmarl(own_environment(max_steps=4), rewards_end_with_agents=True), random_actions(problem, 4)
+        problem := from_jaxmarl(two_agents(max_steps=4), rewards_end_with_agents=True), random_actions(problem, 4)
     )
     assert (bool(steps[3].terminated), bool(steps[3].truncated)) == (False, True)
     np.testing.assert_array_equal(steps[3].target_terminated, [True, False])
@@ -249,15 +248,8 @@ def test_agents_of_brax_do_not_reset_themselves(monkeypatch):
     assert (bool(steps[1].terminated), bool(steps[1].truncated)) == (False, True)
 
 
-def test_two_seeds_train_side_by_side(tmp_path):
-    config = Config(total_timesteps=16, policy="shared", **TINY)
-    models = train_seeds(f"jaxmarl:{SPREAD},max_steps=3", config, [tmp_path / "0", tmp_path / "1"], progress_bar=False)
-    assert [model.num_timesteps for model in models] == [16, 16]
-    assert models[0].spec.n_factors == 3
-
-
 def test_agents_with_several_numbers_train():
-    problem = from_jaxmarl(own_environment(), rewards_end_with_agents=True)
+    problem = from_jaxmarl(two_agents(), rewards_end_with_agents=True)
     model = fx.FactoredPPO(problem, policy="independent", **TINY).learn(8, progress_bar=False)
     np.testing.assert_allclose(model.evaluate(2)["targets"], [2.0, 4.0])
 
@@ -272,7 +264,7 @@ def test_agents_with_several_numbers_train():
         (lambda: from_jaxmarl("SMAX", max_step=3), ValueError, "settings: got .*max_step"),
         (lambda: from_jaxmarl(3), TypeError, "env: got 3, which has no reset; want a JaxMARL environment or its name"),
         (
-            lambda: from_jaxmarl(own_environment(), max_steps=3),
+            lambda: from_jaxmarl(two_agents(), max_steps=3),
             TypeError,
             "max_steps: got a setting with an environment object",
         ),
@@ -284,12 +276,3 @@ def test_agents_with_several_numbers_train():
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
-
-
-def test_nothing_is_printed_and_streams_stay(capsys):
-    import sys
-
-    before = sys.stdout
-    from_jaxmarl(SPREAD)
-    assert sys.stdout is before
-    assert capsys.readouterr() == ("", "")

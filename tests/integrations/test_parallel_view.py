@@ -24,7 +24,7 @@ class TestPettingZoo:
 
     @every_problem
     @pytest.mark.parametrize("observe", ["local", "global"])
-    def test_its_own_suite(self, problem, observe):
+    def test_pettingzoo_suite(self, problem, observe):
         self.test.parallel_api_test(to_pettingzoo(problem, observe=observe), num_cycles=40)
         self.test.parallel_seed_test(lambda: to_pettingzoo(problem, observe=observe), num_cycles=12)
 
@@ -47,7 +47,7 @@ class TestPettingZoo:
         assert view.agents == []
         assert view.possible_agents == list(problem.network.actions)
 
-    def test_who_acted_is_said(self):
+    def test_infos_tell_who_acted(self):
         view = to_pettingzoo(PROBLEMS["agents"])
         view.reset(seed=0)
         for _ in range(3):

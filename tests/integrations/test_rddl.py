@@ -216,7 +216,7 @@ def test_seeds_decide_and_environments_share_no_random_numbers(houses):
 
 def test_terms_that_do_not_sum_are_an_error(houses):
     env = rddl.make(*houses())
-    env._terms._own_reward = lambda: 1e6
+    env._terms._simulator_reward = lambda: 1e6
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"the terms sum to .* but the simulator's reward is"):
         env.step(env.action_space.sample())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from factorax.integrations.rewards import parts_of
-from factorax.rollouts.returned import Misfit
+from factorax.rollouts.step_checks import Misfit
 
 INFO = {
     "a": np.array([1.0, 2.0]),

@@ -11,22 +11,24 @@ from factorax.problems import chain
 SMALL = {"n_steps": 16, "batch_size": 8, "n_epochs": 1}
 
 
-def test_it_is_textbook_ppo_with_the_defaults_of_stable_baselines3():
+def test_defaults_are_those_of_stable_baselines3():
     config = PPO("MlpPolicy", "CartPole-v1").config
     assert (config.policy, config.estimator, config.n_envs, config.n_steps) == ("joint", "vanilla", 1, 2048)
     assert (config.batch_size, config.n_epochs, config.learning_rate) == (64, 10, 3e-4)
 
 
-def test_arguments_in_their_order():
+def test_arguments_by_position():
     config = PPO("MlpPolicy", "CartPole-v1", 1e-3, 32, 16, 2, 0.9, 0.8, 0.1, 0.3, False, 0.01, 0.6, 0.7).config
     got = config.learning_rate, config.n_steps, config.batch_size, config.n_epochs, config.gamma, config.gae_lambda
     assert got == (1e-3, 32, 16, 2, 0.9, 0.8)
     got = config.clip_range, config.clip_range_vf, config.normalize_advantage, config.ent_coef, config.vf_coef
     assert (*got, config.max_grad_norm) == (0.1, 0.3, False, 0.01, 0.6, 0.7)
+    with pytest.raises(TypeError, match=r"PPO: got 3 arguments by position, want each of .* once"):
+        PPO("MlpPolicy", "CartPole-v1", 1e-3, learning_rate=1e-3)
 
 
 @pytest.mark.slow
-def test_an_environment_of_the_user_is_the_one_that_is_stepped():
+def test_the_users_environment_is_stepped_and_stays_open():
     env = gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1"))
     model = PPO("MlpPolicy", env, **SMALL).learn(64)
     assert getattr(model.get_env(), "envs", [model.get_env()])[0] is env  # vectorised, where SB3 is installed
@@ -42,23 +44,24 @@ def test_a_problem_with_a_network_is_factored():
 
 def test_policy_kwargs():
     kwargs = {"net_arch": {"pi": [8, 4], "vf": [8, 4]}, "log_std_init": -1.0}
+    kwargs["activation_fn"] = type("ReLU", (), {})  # as torch.nn.ReLU
     config = PPO("MlpPolicy", "CartPole-v1", policy_kwargs=kwargs).config
-    assert (config.hidden, config.initial_log_std) == ((8, 4), -1.0)
+    assert (config.hidden, config.initial_log_std, config.activation) == ((8, 4), -1.0, "relu")
     with pytest.raises(ValueError, match="want the same layers for both networks"):
         PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [4]}})
-    with pytest.raises(ValueError, match="policy_kwargs: got 'ortho_init', want net_arch"):
+    with pytest.raises(ValueError, match="policy_kwargs: got 'ortho_init', want one of net_arch"):
         PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"ortho_init": False})
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"use_sde": True}, "use_sde: got True, which is not available in factorax; want False"),
+        ({"use_sde": True}, "use_sde: got True, which is not available .*; want False"),
         ({"policy": "CnnPolicy"}, "policy: got 'CnnPolicy', want 'auto', 'joint', 'shared' or 'independent'"),
         ({"n_envs": 3}, "n_envs: got 3, but env contains 1"),
     ],
 )
-def test_what_is_refused(arguments, message):
+def test_bad_input_is_named(arguments, message):
     arguments = {"policy": "MlpPolicy", "env": gym.make("CartPole-v1")} | arguments
     with pytest.raises(ValueError, match=message):
         PPO(**arguments)
@@ -78,7 +81,7 @@ def test_load_with_an_environment_and_without(tmp_path):
 
 
 @pytest.mark.slow
-def test_evaluation_leaves_the_environments_of_training_alone():
+def test_evaluation_does_not_step_training_environments():
     """Twenty steps an episode, rollouts of eight: three episodes of 64 steps end, whether or not it is evaluated."""
     settings = {"n_steps": 8, "batch_size": 8, "n_epochs": 1, "seed": 0}
     counts = []
@@ -88,14 +91,14 @@ def test_evaluation_leaves_the_environments_of_training_alone():
     assert counts == [3, 3]
 
 
-def test_an_environment_that_cannot_be_made_again_is_not_evaluated():
+def test_unregistered_environment_is_not_evaluated():
     env = gym.make("CartPole-v1").unwrapped
     env.spec = None
     with pytest.raises(ValueError, match="evaluate: the environment is not registered with Gymnasium"):
         PPO("MlpPolicy", env, **SMALL).evaluate(1)
 
 
-def test_the_environment_of_a_name():
+def test_get_env_of_a_name():
     env = PPO("MlpPolicy", "CartPole-v1", **SMALL).get_env()
     assert env.observation_space.shape == (4,)
 
@@ -124,7 +127,7 @@ def test_wrappers_of_vectorised_environments_are_refused():
 
 
 @pytest.mark.sb3
-def test_their_logger(tmp_path):
+def test_logger_of_stable_baselines3(tmp_path):
     pytest.importorskip("stable_baselines3")
     from stable_baselines3.common.logger import configure
 

@@ -72,7 +72,7 @@ def test_stock_ppo_with_a_shared_policy_learns():
     assert after > before / 2, (before, after)  # of a negative number
 
 
-def test_factors_of_different_kinds_are_refused():
+def test_different_action_spaces_are_refused():
     net = queues(2, 2).network
     grouped = net.factor([net.actions[:3], net.actions[3:]])
     with pytest.raises(

@@ -174,7 +174,7 @@ def test_a_seed_that_is_ignored():
 
     make = partial(SyncVectorEnv, [Unseeded])
     with pytest.raises(ValueError, match=r"check_seed: two episodes .* differ in the first observation"):
-        fx.wrap(make, EYE, reward="info:a,b.c", check_seed=True)
+        fx.wrap(make, EYE, reward="info:a,b.c", check_seed=True)()
 
 
 class Doors(gym.Env):

@@ -14,7 +14,7 @@ from factorax.integrations.views import FactorViews
 
 @every_problem
 @pytest.mark.filterwarnings("ignore:.*(symmetric and normalized|maximum and minimum values are equal)")
-def test_gymnasiums_own_suite(problem):
+def test_gymnasium_env_checker(problem):
     check_env(to_gymnasium(problem), skip_render_check=True)
 
 
@@ -37,7 +37,7 @@ def test_the_gymnasium_view_is_the_problem():
         to_gymnasium("CartPole-v1")
 
 
-def test_what_each_factor_may_do():
+def test_action_spaces_of_factors():
     space = gym.spaces.Dict({"a": gym.spaces.Box(-1, 1, (2,), np.float32), "b": gym.spaces.MultiDiscrete([2, 3])})
     make = fx.wrap(lambda: Plain(action_space=space), fx.InfluenceNetwork.complete(4, 2), reward="info:a,b.c")
     net = make().network
@@ -48,7 +48,7 @@ def test_what_each_factor_may_do():
     }
     for network, want in groupings.values():
         factors = FactorViews(make, network)
-        for one, w in zip(factors.spaces, want, strict=True):
+        for one, w in zip(factors.action_spaces, want, strict=True):
             match w:
                 case int():
                     assert one == gym.spaces.Discrete(w)
@@ -58,8 +58,8 @@ def test_what_each_factor_may_do():
                     assert one.shape == shape
                 case _:
                     assert isinstance(one, gym.spaces.Tuple)
-        row = factors.together([one.sample() for one in factors.spaces])
-        assert make().action_space.contains(factors.space.to_environment(row))
+        row = factors.join([one.sample() for one in factors.action_spaces])
+        assert make().action_space.contains(factors.components.to_environment(row))
     with pytest.raises(ValueError, match="observe: got 'some', want 'local' or 'global'"):
         FactorViews(make, observe="some")
     schedule = fx.NetworkSchedule(net, net, steps=3)
@@ -71,7 +71,7 @@ def test_a_component_with_one_choice_has_one_in_its_view():
     space = gym.spaces.MultiDiscrete([1, 3])
     make = fx.wrap(lambda: Plain(action_space=space), fx.InfluenceNetwork.complete(2, 2), reward="info:a,b.c")
     factors = FactorViews(make, make().network)
-    assert factors.spaces == [gym.spaces.Discrete(1), gym.spaces.Discrete(3)]
+    assert factors.action_spaces == [gym.spaces.Discrete(1), gym.spaces.Discrete(3)]
 
 
 def test_images_are_refused():

@@ -316,7 +316,7 @@ def test_objects_that_are_no_environment_are_refused():
     ],
     ids=["rows", "columns", "columns of a function", "both, of a vector reward"],
 )
-def test_a_network_of_the_wrong_size_fails_when_the_factory_is_wrapped(shape, reward, want):
+def test_a_network_of_the_wrong_size_fails_with_the_first_environment(shape, reward, want):
     opened = []
 
     def make():
@@ -325,13 +325,14 @@ def test_a_network_of_the_wrong_size_fails_when_the_factory_is_wrapped(shape, re
         return opened[-1]
 
     with pytest.raises(ValueError, match=rf"network: got shape \({shape[0]}, {shape[1]}\), {want}"):
-        fx.wrap(make, np.ones(shape), reward=reward)
+        fx.wrap(make, np.ones(shape), reward=reward)()
     assert opened[1:] == ["closed"]
 
 
-def test_the_environment_that_was_checked_is_the_first_that_a_factory_makes():
+def test_a_factory_creates_nothing_before_it_is_called():
     made = []
     make = fx.wrap(lambda: made.append(Plain()) or made[-1], [[1, 0], [0, 1]], reward="info:a,b.c")
+    assert not made
     assert make().env is made[0]
     assert make().env is made[1]
     assert make().network == fx.InfluenceNetwork([[1, 0], [0, 1]], targets=["a", "b.c"]).relabel(
@@ -340,3 +341,12 @@ def test_the_environment_that_was_checked_is_the_first_that_a_factory_makes():
     assert len(made) == 3
     again = pickle.loads(pickle.dumps(fx.wrap(Plain, EYE, reward="info:a,b.c")))  # a worker makes its own
     assert again().network == EYE
+
+
+def test_a_missing_network_is_warned_of_once_wherever_the_first_environment_is_measured():
+    make = fx.wrap(Plain, reward="info:a,b.c")
+    make.measure_in_worker(60.0)
+    assert make.measured.targets == 2
+    with pytest.warns(fx.structure.StructureWarning, match="network: got none, .* all 2 targets"):
+        make()
+    make()

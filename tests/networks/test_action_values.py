@@ -9,7 +9,7 @@ import pytest
 from ppo.helping import random_network
 
 from factorax.networks.action_values import ActionValues, _joined
-from factorax.networks.arrangements import Encoded, FactorEncoded
+from factorax.networks.arrangements import Encoded
 from factorax.networks.mlp import LayerSettings
 from factorax.observations import ObservationSpace
 
@@ -75,7 +75,7 @@ def test_an_error_in_common_moves_no_difference_on_average(net):
 def test_a_factor_sees_its_own_components():
     encoder = Encoded(ObservationSpace.of(gym.spaces.Box(-1.0, 1.0, (4,), np.float32)))
     settings = LayerSettings((6,))
-    by_factor = FactorEncoded(encoder, ((0, 2), (1, 3)))  # 3: none
+    by_factor = Encoded(encoder.space, ((0, 2), (1, 3)))  # 3: none
     sizes = {"factors": FACTORS, "width": 2, "outputs": 3, "local": 5}
     key = jax.random.key(0)
     net = random_network(lambda: ActionValues(key, encoder, settings=settings, by_factor=by_factor, **sizes))

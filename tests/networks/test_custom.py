@@ -163,7 +163,7 @@ def test_a_module_may_remember():
     net = state.agent.policy.net
     starts = np.zeros((6, 4), bool)
     starts[2, 1] = True
-    out, after = net.unroll(t.obs, learner.see(t.obs), t.memory[0], starts)
+    out, _, after = net.unroll(t.obs, learner.see(t.obs), t.memory[0], starts)
     np.testing.assert_array_equal(after[:, 1, 0], [1, 2, 1, 2, 3, 4])
     np.testing.assert_array_equal(out[:, 0, 0, 0], np.arange(6))
     new, metrics = jax.jit(learner.update)(state)

@@ -85,7 +85,7 @@ def test_sequences_are_steps_one_after_another(architecture, policy):
         out, memory = step(x, memory)
         outputs.append(out)
         memories.append(memory)
-    got, after = unroll(obs, first, starts)
+    got, _, after = unroll(obs, first, starts)
     np.testing.assert_allclose(got, np.stack(outputs), atol=1e-6)
     np.testing.assert_allclose(after, np.stack(memories), atol=1e-6)
 

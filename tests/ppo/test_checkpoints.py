@@ -53,12 +53,12 @@ def test_a_jax_model_resumes_from_a_file_bit_for_bit(tmp_path):
         FactoredPPO.load(tmp_path / "m.safetensors", chain(4))
 
 
-@pytest.mark.parametrize("number", [4, 6, None])
+@pytest.mark.parametrize("number", [0, 2, None])
 def test_other_formats_are_refused(tmp_path, monkeypatch, number):
     monkeypatch.setattr(checkpoints, "FORMAT", number)
     checkpoints.save(tmp_path / "m.safetensors", {"x": jnp.ones(2)}, {})
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=f"format {number}, want 5"):
+    with pytest.raises(ValueError, match=f"format {number}, want 1"):
         checkpoints.load(tmp_path / "m.safetensors", {"x": jnp.ones(2)})
 
 

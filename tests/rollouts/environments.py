@@ -181,3 +181,29 @@ class Spy(Drift):
         super().__init__()
         with open(path, "w") as file:
             file.write("\n".join(sys.modules))
+
+
+class OnlyOne(Drift):
+    """Refuses to be created while its process has another one, as a simulator in a global library does."""
+
+    metadata = {"one_per_process": True}  # noqa: RUF012
+    reward_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
+    is_open = False
+
+    def __init__(self, steps_of=None, crash=False, **options):
+        if OnlyOne.is_open:
+            raise RuntimeError("this process has another instance")
+        OnlyOne.is_open = True
+        super().__init__(**options)
+        self.steps_of, self.crash = steps_of, crash
+
+    def step(self, action):
+        assert OnlyOne.is_open
+        if self.crash:
+            raise KeyError("lane 7")
+        if self.steps_of is not None:  # the folder in which each process that steps leaves a mark
+            open(os.path.join(self.steps_of, str(os.getpid())), "w").close()
+        return super().step(action)
+
+    def close(self):
+        OnlyOne.is_open = False

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from factorax.rollouts import Inline, Iteration, NumpyPolicy, Plan, PolicyArrays
+from factorax.rollouts import InlineBackend, Iteration, NumpyPolicy, Plan, PolicyArrays
 from factorax.spaces import ActionSpace
 
 N_ENVS, N_STEPS = 5, 12
@@ -63,7 +63,7 @@ def play(rollouts, plan, count=3):
 
 
 def inline(plan, count=3):
-    return play(Inline(plan), plan, count)
+    return play(InlineBackend(plan), plan, count)
 
 
 def assert_same(ours, theirs):

@@ -10,7 +10,7 @@ from rollouts.environments import Drift
 from rollouts.helping import assert_same, inline, iterations
 from rollouts.vectors import N, Own, sync, vector_plan
 
-from factorax.rollouts import BatchedEnvironments, HostEnvironments, Inline
+from factorax.rollouts import Environments, InlineBackend
 from factorax.spaces import ActionSpace
 
 MODES = list(AutoresetMode)
@@ -53,12 +53,11 @@ def test_a_vector_that_resets_in_its_own_way_gives_what_really_happened(mode):
     """Every transition is one of the environments', none is left out within a rollout, and none is a reset."""
     Own.made = ()
     plan = vector_plan(partial(Own, mode), log_probs=True)
-    backend = Inline(plan)
-    vectors = Own.made[-2:]
+    backend = InlineBackend(plan)
     made = np.zeros((2, N), int)
     for iteration in iterations(plan, 4):
         got = backend.collect(iteration)
-        for v, vector in enumerate(vectors):
+        for v, vector in enumerate(Own.made[-2:]):
             for i in range(N):
                 truth = vector.truth[i][made[v, i] : made[v, i] + plan.n_steps]
                 column = v * N + i
@@ -83,14 +82,14 @@ def test_episodes_are_whole_even_if_they_end_in_steps_of_which_nothing_is_learnt
     """Returns and lengths count every transition, and an evaluation sees all episodes."""
     Own.made = ()
     space = ActionSpace.of(Drift().action_space)
-    hosts = BatchedEnvironments(Own, N, space, 3, n_factors=3)
+    hosts = Environments(Own, N, space, 3, n_factors=3)
     hosts.init(5)
     rng, episodes = np.random.default_rng(0), [[] for _ in range(N)]
     for _ in range(60):
         transitions = hosts.collect(lambda obs: rng.integers(2, size=(N, 3)).astype(np.float32), 1)
-        for i, psi in hosts.finished:
-            episodes[i].append(psi)
         ends = transitions.episode_length[0] > 0
+        for i, psi in [*((i, transitions.episode_psi[0, i]) for i in np.flatnonzero(ends)), *hosts.late]:
+            episodes[i].append(psi)
         assert (ends <= (transitions.terminated | transitions.truncated)[0]).all()
     for i, truth in enumerate(Own.made[-1].truth):
         ends = np.flatnonzero([cut for *_, cut in truth]) + 1
@@ -103,7 +102,7 @@ def test_episodes_are_whole_even_if_they_end_in_steps_of_which_nothing_is_learnt
 def test_one_step_at_a_time_is_the_same_as_with_single_environments():
     """As trainers do that choose actions themselves."""
     space = ActionSpace.of(Drift().action_space)
-    both = [HostEnvironments(Drift, N, space, 3), BatchedEnvironments(partial(sync, MODES[0]), N, space, 3)]
+    both = [Environments(Drift, N, space, 3), Environments(partial(sync, MODES[0]), N, space, 3)]
     rng = np.random.default_rng(1)
     for environments in both:
         environments.init(3)
@@ -117,4 +116,4 @@ def test_one_step_at_a_time_is_the_same_as_with_single_environments():
 
 def test_how_many_environments_there_may_be():
     with pytest.raises(ValueError, match=r"n_envs: got 4, .* num_envs = 3; want n_envs=3 .* a multiple such as 6"):
-        BatchedEnvironments(sync, 4, ActionSpace.of(Drift().action_space), 3)
+        Environments(sync, 4, ActionSpace.of(Drift().action_space), 3)

@@ -10,14 +10,14 @@ import pytest
 from rollouts.environments import Drift
 from rollouts.helping import assert_same, factory, inline, iterations, plan_of, play
 
-from factorax.rollouts import LostWarning, Processes, channel
-from factorax.rollouts.supervising import WorkerDied
+from factorax.rollouts import LostWarning, ProcessBackend, channel
+from factorax.rollouts.backend import WorkerDied
 
 HANGING = """
 import os, sys, time
 from rollouts.environments import Drift
 from rollouts.helping import plan_of, play
-from factorax.rollouts import Processes, channel
+from factorax.rollouts import ProcessBackend, channel
 
 class Hanging(Drift):
     def step(self, action):
@@ -26,7 +26,7 @@ class Hanging(Drift):
 
 channel.INHERITS = False
 plan = plan_of(Hanging)
-play(Processes(plan, 1, 600.0), plan)
+play(ProcessBackend(plan, 1, 600.0), plan)
 """
 
 
@@ -47,7 +47,7 @@ def inherits_nothing(monkeypatch):
 @pytest.mark.usefixtures("inherits_nothing")
 def test_workers_that_inherit_nothing_give_what_this_process_gives():
     plan = plan_of(factory(Drift, "mixed", masks=True), policy="shared", log_probs=True)
-    rollouts = Processes(plan, 2, 60.0)
+    rollouts = ProcessBackend(plan, 2, 60.0)
     assert_same(play(rollouts, plan), inline(plan))
 
 
@@ -55,7 +55,7 @@ def test_workers_that_inherit_nothing_give_what_this_process_gives():
 def test_a_worker_that_inherits_nothing_is_replaced_when_it_was_killed():
     plan = plan_of(factory(Drift, "categorical"))
     first, second = iterations(plan, 2)
-    rollouts = Processes(plan, 1, 60.0)
+    rollouts = ProcessBackend(plan, 1, 60.0)
     batches = [rollouts.collect(first)]
     rollouts.workers[0].handle.process.kill()
     with pytest.warns(LostWarning, match="was replaced, and its fragment is played again"):

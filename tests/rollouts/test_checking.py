@@ -17,8 +17,8 @@ from factorax.rollouts import ProblemError
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"info": {"vector_reward": None}}, "info: has no 'vector_reward', but the network has 2 targets"),
-        ({"info": {"vector_reward": np.ones(3)}}, r"targets: got shape \(3,\), want \(2,\)"),
+        ({"info": {"vector_reward": None}}, "got 1 target, want 2, .*, in step 0"),
+        ({"info": {"vector_reward": np.ones(3)}}, "got 3 targets, want 2"),
         ({"reward": 7.0}, "reward: got 7 in step 0, want weights @ vector_reward = 3"),
         ({"spoil": 4}, "targets: entry 1 is not finite in step 3; clip it"),
         ({"obs": np.float32([np.nan])}, "observation: entry 0 is not finite in step 0"),
@@ -27,9 +27,9 @@ from factorax.rollouts import ProblemError
             r"observation: got 3 numbers in shape \(3,\), want 1",
         ),
         ({"terminated": 0}, "terminated: got int, want a boolean"),
-        ({"truncated": None}, "truncated: got NoneType, want a boolean"),
-        ({"info": {"factor_mask": np.ones(5, bool)}}, r"info\['factor_mask'\]: got shape \(5,\), want \(2,\)"),
-        ({"info": {"target_terminated": True}}, r"info\['target_terminated'\]: got shape \(\), want \(2,\)"),
+        ({"truncated": None}, "truncated: got None, want True or False"),
+        ({"info": {"factor_mask": np.ones(5, bool)}}, r"info\['factor_mask'\]: got .*, want 2 booleans"),
+        ({"info": {"target_terminated": True}}, r"info\['target_terminated'\]: got True, want 2"),
     ],
 )
 def test_mistakes_of_a_host_are_found(options, message):

@@ -10,7 +10,7 @@ from small_settings import SMALL
 import factorax as fx
 from factorax.ppo import Config, FactoredPPO, Learner
 from factorax.problems import chain
-from factorax.rollouts import HostCollector, JaxCollector, Transition, collector_for
+from factorax.rollouts import HostCollector, JaxCollector, Transition
 
 FIELDS_OF_BOTH = ("obs", "action", "psi", "next_obs", "terminated", "truncated", "episode_psi", "episode_length")
 
@@ -24,7 +24,7 @@ def test_all_collectors_give_the_same_fields_and_shapes(normalize_obs):
     rollouts = {}
     for source in (problem, partial(fx.integrations.to_gymnasium, problem)):
         learner = Learner.of(source, config=config)
-        collector, state = collector_for(learner.spec, config), learner.init(0)
+        collector, state = learner.new_collector(), learner.init(0)
         environments = collector.init(jax.random.key(1))
         for _ in range(2):
             environments, key, transitions = collector.collect(learner.behaviour(state), environments, state.key)

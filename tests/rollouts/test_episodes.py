@@ -5,7 +5,7 @@ import pytest
 from rollouts.environments import Drift
 from rollouts.helping import assert_same, inline, iterations, plan_of
 
-from factorax.rollouts import Inline
+from factorax.rollouts import InlineBackend
 from factorax.rollouts.episodes import from_arrays, to_arrays
 
 SIZE = 5, 5, 3
@@ -14,7 +14,7 @@ SIZE = 5, 5, 3
 @pytest.fixture(scope="module")
 def arrays():
     plan = plan_of(Drift)
-    rollouts = Inline(plan)
+    rollouts = InlineBackend(plan)
     for iteration in iterations(plan, 2):
         rollouts.collect(iteration)
     return to_arrays(rollouts.episodes)
@@ -22,7 +22,7 @@ def arrays():
 
 def test_stored_episodes_are_continued(arrays):
     plan = plan_of(Drift)
-    rollouts = Inline(plan)
+    rollouts = InlineBackend(plan)
     rollouts.episodes = from_arrays(arrays, *SIZE)
     assert max(len(episode.actions) for episode in rollouts.episodes) == 2
     third, fourth = iterations(plan, 4)[2:]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from factorax.rollouts import HostEnvironments
+from factorax.rollouts import Environments
 from factorax.rollouts.transitions import Transition, slim, whole
 from factorax.spaces import ActionSpace
 
@@ -35,7 +35,7 @@ class Reuses(gym.Env):
 
 def test_a_rollout_is_that_of_each_environment_alone():
     """Observations before and after every step, flags, parts; returns of whole episodes, across rollouts."""
-    hosts = HostEnvironments(Reuses, 3, ActionSpace.of(Reuses.action_space), 2)
+    hosts = Environments(Reuses, 3, ActionSpace.of(Reuses.action_space), 2)
     hosts.init(7)
     rollouts = [hosts.collect(lambda obs: np.zeros((3, 1), np.float32), T) for T in (1, 13, 26)]
     fields = [np.concatenate(field) if field[0] is not None else None for field in zip(*rollouts, strict=True)]
@@ -63,7 +63,7 @@ def test_a_rollout_is_that_of_each_environment_alone():
 
 @pytest.mark.parametrize("steps", [1, 2, 40])
 def test_what_is_sent_without_repetitions_is_the_whole(steps):
-    hosts = HostEnvironments(Reuses, 3, ActionSpace.of(Reuses.action_space), 2)
+    hosts = Environments(Reuses, 3, ActionSpace.of(Reuses.action_space), 2)
     hosts.init(7)
     rollout = hosts.collect(lambda obs: np.zeros((3, 1), np.float32), steps)
     sent = slim(rollout)
@@ -87,7 +87,7 @@ def test_observations_of_any_shape_are_flat(n_envs):
         def step(self, action):
             return -np.arange(6.0).reshape(2, 3), 0.0, False, False, {"vector_reward": self.parts}
 
-    hosts = HostEnvironments(Table, n_envs, ActionSpace.of(Table.action_space), 2)
+    hosts = Environments(Table, n_envs, ActionSpace.of(Table.action_space), 2)
     hosts.init(0)
     rollout = hosts.collect(lambda obs: np.zeros((n_envs, 1), np.float32), 2)
     np.testing.assert_array_equal(rollout.obs, np.broadcast_to([[np.arange(6)], [-np.arange(6)]], (2, n_envs, 6)))
@@ -121,7 +121,7 @@ class Fails(Reuses):
     ("where", "kind", "message"),
     [
         ("step", KeyError, r"in environment 1 \(Fails\), step 1 of its episode with seed 1"),
-        ("reset", RuntimeError, r"in the reset of environment 1 \(Fails\) with seed \d+"),
+        ("reset", RuntimeError, r"in environment 1 \(Fails\), reset with seed \d+"),
         (
             "size",
             ValueError,
@@ -131,7 +131,7 @@ class Fails(Reuses):
 )
 def test_an_environment_that_fails_is_named(where, kind, message):
     Fails.count = 0
-    hosts = HostEnvironments(lambda: Fails(where), 3, ActionSpace.of(Fails.action_space), 2)
+    hosts = Environments(lambda: Fails(where), 3, ActionSpace.of(Fails.action_space), 2)
     hosts.init(0)
     with pytest.raises(kind, match=message):
         hosts.collect(lambda obs: np.zeros((3, 1), np.float32), 4)
@@ -150,10 +150,11 @@ def test_a_mask_that_is_none_or_missing_is_left_out(n_envs):
             info = {} if self.count == 3 else {"factor_mask": mask}
             return np.zeros(2), 0.0, False, False, {"vector_reward": self.parts} | info
 
-    hosts = HostEnvironments(Masks, n_envs, ActionSpace.of(Masks.action_space), 2)
+    hosts = Environments(Masks, n_envs, ActionSpace.of(Masks.action_space), 2)
     hosts.init(0)
     assert hosts.collect(lambda obs: np.zeros((n_envs, 1), np.float32), 2).factor_mask is None
-    hosts.envs[-1].some, hosts.envs[-1].count = True, 0
+    env = hosts.batches[-1].env
+    env.some, env.count = True, 0
     masks = hosts.collect(lambda obs: np.zeros((n_envs, 1), np.float32), 3).factor_mask
     assert masks.shape == (3, n_envs, 2)
     assert not masks[1, -1, 0]
@@ -170,7 +171,7 @@ def test_a_rollout_that_was_interrupted_continues_where_it_was():
                 raise KeyboardInterrupt
             return np.full(2, self.time), 0.0, False, False, {"vector_reward": self.parts}
 
-    hosts = HostEnvironments(Counts, 1, ActionSpace.of(Counts.action_space), 2)
+    hosts = Environments(Counts, 1, ActionSpace.of(Counts.action_space), 2)
     hosts.init(0)
     with pytest.raises(KeyboardInterrupt):
         hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 8)
@@ -181,7 +182,7 @@ def test_a_rollout_that_was_interrupted_continues_where_it_was():
 def test_hosts_are_seeded():
     drawn = []
     for seed in (0, 0, 5):
-        hosts = HostEnvironments(partial(gym.make, "CartPole-v1"), 3, ActionSpace.of(spaces.Discrete(2)), 1)
+        hosts = Environments(partial(gym.make, "CartPole-v1"), 3, ActionSpace.of(spaces.Discrete(2)), 1)
         hosts.init(seed)
         drawn.append(hosts.obs)
     np.testing.assert_array_equal(drawn[0], drawn[1])

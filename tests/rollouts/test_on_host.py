@@ -16,10 +16,7 @@ from rollouts.helping import inline, iterations, plan_of
 from small_settings import SMALL
 
 from factorax.ppo import Config, FactoredPPO, Learner
-from factorax.problems import chain
-from factorax.rollouts import HostCollector, Inline
-
-BACKENDS = ("inline", "processes")
+from factorax.rollouts import HostCollector, InlineBackend
 
 
 def model(problem, network=None, **settings):
@@ -39,23 +36,17 @@ def test_environments_that_need_a_process_each():
         def close(self):
             Alone.open_id = 0
 
-    for settings, got in (({}, "'inline'"), ({"rollouts": "processes", "workers": 2}, "'processes' with 2 workers")):
-        with pytest.raises(
-            ValueError, match=rf"rollouts: got {got} for 4 environments, .* with workers=4, or n_envs=1"
-        ):
+    for settings, got in (({}, "'inline'"), ({"rollouts": "processes,workers=2"}, "'processes,workers=2'")):
+        with pytest.raises(ValueError, match=rf"rollouts: got {got} for 4 environments, .*,workers=4'"):
             model(lambda: Alone(cut=3), check_network=False, **settings).learn(24, progress_bar=False)
-    ppo = model(lambda: Alone(cut=3), rollouts="processes", check_network=False)
-    assert len(ppo.program.collector.backend.workers) == 4
-    ppo.close()
-    assert len(ppo.evaluate(3)["episodes"]) == 3  # one after the other
 
 
 @pytest.mark.slow
 def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
     """With the policy of one update ago, and log-probabilities that say so; whoever plays it."""
-    models = [model(partial(gym.make, "CartPole-v1"), overlap=True, rollouts=r, workers=0) for r in BACKENDS]
+    models = [model(partial(gym.make, "CartPole-v1"), rollouts=f"processes,workers={w},overlap=true") for w in (1, 2)]
     first = models[0].state
-    rollouts, collector = [], models[0].program.collector
+    rollouts, collector = [], models[0].compiled.collector
     collect = collector.collect
 
     def recorded(*arguments):
@@ -74,10 +65,6 @@ def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
         log_prob = models[0].spec.components.log_prob(*out, transitions.action)
         np.testing.assert_allclose(log_prob, transitions.log_prob, atol=1e-5)
     assert (before.action != after.action).any()
-    with pytest.raises(ValueError, match="overlap: got objective 'a2c', want 'ppo'"):
-        Config(overlap=True, objective="a2c")
-    with pytest.raises(ValueError, match="overlap: got True with a JAX problem"):
-        model(chain(3), overlap=True)
 
 
 def test_an_evaluation_is_not_of_the_shortest_episodes():
@@ -89,7 +76,8 @@ def test_an_evaluation_is_not_of_the_shortest_episodes():
 
 def test_a_host_collector_keeps_the_state_of_its_environments():
     learner = Learner.of(Counter, config=Config(**SMALL))
-    collector = HostCollector(learner.spec, learner.config, learner.worker_policy)
+    collector = learner.new_collector()
+    assert isinstance(collector, HostCollector)
     state = learner.init(0)
     assert collector.init(jax.random.key(0)) is None
     one, other = (collector.collect(learner.behaviour(state), None, state.key)[2] for _ in range(2))
@@ -118,7 +106,7 @@ def test_stack_of_a_hanging_environment_is_written_once_and_the_rollout_goes_on(
     with open(Slow.file, "w") as stderr:
         monkeypatch.setattr(sys, "__stderr__", stderr)
         plan = plan_of(Slow)
-        backend = Inline(plan, 0.05)
+        backend = InlineBackend(plan, 0.05)
         transitions = [backend.collect(iteration) for iteration in iterations(plan, 2)]
         backend.close()
     assert len(transitions) == 2
@@ -133,7 +121,7 @@ def test_no_stack_without_a_limit_or_without_stderr(tmp_path, monkeypatch):
         inline(plan_of(Drift), 2)
         monkeypatch.setattr(sys, "__stderr__", None)
         plan = plan_of(Drift)
-        backend = Inline(plan, 0.001)
+        backend = InlineBackend(plan, 0.001)
         backend.collect(*iterations(plan, 1))
         backend.close()
     assert not (tmp_path / "stderr").read_text()

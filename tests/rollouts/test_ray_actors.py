@@ -32,10 +32,10 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def actors():
     """Ray on this machine, with room for two workers."""
-    from factorax.rollouts.ray_actors import RayActors, connect
+    from factorax.rollouts.ray_actors import RayBackend, connect
 
     connect("")
-    yield RayActors
+    yield RayBackend
     ray.shutdown()
 
 
@@ -103,7 +103,7 @@ def test_an_actor_that_dies_again_and_again_is_an_error(actors):
 
 def test_training_by_ray(actors):
     settings = {"n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden": (8,), "check_network": False}
-    models = [FactoredPPO(Drift, rollouts=r, worker_cpus=0.5, **settings) for r in ("inline", "ray")]
+    models = [FactoredPPO(Drift, rollouts=r, **settings) for r in ("inline", "ray,cpus=0.5")]
     for model in models:
         model.learn(32, progress_bar=False)
         model.close()
@@ -116,7 +116,7 @@ def test_nodes_come_and_go():
     """Two nodes of one processor each, a worker on either. One is taken away, and later there is a new one."""
     from ray.cluster_utils import Cluster
 
-    from factorax.rollouts.ray_actors import RayActors
+    from factorax.rollouts.ray_actors import RayBackend
 
     ray.shutdown()
     # By default, it takes half a minute until a node that is gone is missed.
@@ -127,7 +127,7 @@ def test_nodes_come_and_go():
         second = cluster.add_node(num_cpus=1)
         cluster.wait_for_nodes()
         plan = plan_of(Slow)
-        rollouts = RayActors(plan, 2, 60.0, address=cluster.address)
+        rollouts = RayBackend(plan, 2, 60.0, address=cluster.address)
         play_on = iter(iterations(plan, 5))
         transitions = [rollouts.collect(next(play_on))]
         homes = nodes(rollouts)

@@ -23,9 +23,9 @@ from rollouts.misbehaving import (
 )
 
 import factorax as fx
-from factorax.rollouts import HostEnvironments, Inline, NumpyPolicy, Plan, ProblemError
+from factorax.rollouts import Environments, InlineBackend, NumpyPolicy, Plan, ProblemError
 from factorax.rollouts.observability import actions_reach_observations
-from factorax.rollouts.processes import Processes
+from factorax.rollouts.processes import ProcessBackend
 from factorax.rollouts.worker import _packed
 from factorax.spaces import ActionSpace
 
@@ -64,7 +64,7 @@ def test_wrong_results_of_a_step_name_environment_and_step(change, message):
     """In the second rollout; the error survives the way from a worker."""
     plan = plan_of(partial(Misbehaving, change))
     with pytest.raises((ValueError, FloatingPointError), match=WHERE + ".*" + message) as caught:
-        play(Inline(plan), plan)
+        play(InlineBackend(plan), plan)
     kind, (error, _) = pickle.loads(_packed(caught.value))
     assert (kind, type(error), str(error)) == ("error", type(caught.value), str(caught.value))
     assert "\n" not in str(error)
@@ -74,13 +74,13 @@ def test_wrong_results_of_a_step_name_environment_and_step(change, message):
 def test_wrong_results_of_a_reset_name_the_environment(begin, message):
     plan = plan_of(partial(Misbehaving, begin=begin))
     with pytest.raises(ValueError, match=r"environment 0 \(Misbehaving\), reset with seed 3: .*" + message):
-        play(Inline(plan), plan)
+        play(InlineBackend(plan), plan)
 
 
 def test_errors_of_a_worker_keep_their_message():
     plan = plan_of(partial(Misbehaving, with_part(TERMINATED, "False")), n_envs=2)
     with pytest.raises(ValueError, match=WHERE + "terminated: got 'False', want True or False"):
-        play(Processes(plan, 1, 60.0), plan)
+        play(ProcessBackend(plan, 1, 60.0), plan)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_errors_of_a_worker_keep_their_message():
 )
 def test_spaces_that_are_missing_or_change_are_named(make, message):
     with pytest.raises(ValueError, match=message):
-        HostEnvironments(make, 1, SPACE, 2).init(0)
+        Environments(make, 1, SPACE, 2).init(0)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_spaces_that_are_missing_or_change_are_named(make, message):
 )
 def test_flags_and_masks_of_other_types_are_accepted(change):
     plan = plan_of(partial(Misbehaving, change))
-    play(Inline(plan), plan)
+    play(InlineBackend(plan), plan)
 
 
 def test_terminated_1_ends_the_episode():
-    hosts = HostEnvironments(partial(Misbehaving, with_part(TERMINATED, 1)), 1, SPACE, 2)
+    hosts = Environments(partial(Misbehaving, with_part(TERMINATED, 1)), 1, SPACE, 2)
     hosts.init(0)
     rollout = hosts.collect(lambda obs: np.zeros((1, 2), np.float32), 9)
     assert np.flatnonzero(rollout.terminated[:, 0]).tolist() == [3, 7]
@@ -134,7 +134,7 @@ def test_steps_are_counted_from_the_last_reset():
             *rest, ended, _, info = super().step(action)
             return *rest, ended, self.time == 5, info if (self.episodes, self.time) != (2, 2) else None
 
-    hosts = HostEnvironments(Later, 1, SPACE, 2)
+    hosts = Environments(Later, 1, SPACE, 2)
     hosts.init(0)
     with pytest.raises(ValueError, match=r"environment 0 \(Later\), step 2 of its episode .*: info: got None"):
         hosts.collect(lambda obs: np.zeros((1, 2), np.float32), 9)
@@ -156,7 +156,7 @@ def test_check_problem_names_wrong_results(options, message):
 @pytest.mark.parametrize(("change", "message"), STEPS, ids=[message for _, message in STEPS])
 def test_wrong_results_of_wrapped_environments_name_the_step(change, message):
     """The wrapper changes some words; it names the step as well."""
-    hosts = HostEnvironments(lambda: fx.wrap(Misbehaving(change), Misbehaving.network), 1, SPACE, 2, n_factors=2)
+    hosts = Environments(lambda: fx.wrap(Misbehaving(change), Misbehaving.network), 1, SPACE, 2, n_factors=2)
     hosts.init(3)
     with pytest.raises((ValueError, FloatingPointError, KeyError)) as caught:
         hosts.collect(lambda obs: np.zeros((1, 2), np.float32), 9)
@@ -204,7 +204,7 @@ def test_old_interfaces_are_named_wherever_environments_are_opened(make, message
         "check_problem": lambda: fx.check_problem(make),
         "discover": lambda: fx.discover(make, horizon=2, trials=1),
         "actions_reach_observations": lambda: actions_reach_observations(make),
-        "wrap": lambda: fx.wrap(make, np.ones((2, 1))),
+        "wrap": fx.wrap(make, np.ones((2, 1))),
     }
     with pytest.raises(ValueError, match=message):
         uses[use]()

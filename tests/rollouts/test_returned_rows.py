@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from factorax.observations import ObservationSpace
-from factorax.rollouts.returned import (
+from factorax.rollouts.step_checks import (
     Misfit,
     entry,
     flags,

@@ -17,7 +17,7 @@ from rollouts.environments import Drift, External, Forgetful, Littering, Mortal,
 from rollouts.helping import N_STEPS, assert_same, factory, inline, iterations, plan_of, play
 from rollouts.vectors import sync, vector_plan
 
-from factorax.rollouts import LostWarning, Processes, WorkerDied
+from factorax.rollouts import LostWarning, ProcessBackend, WorkerDied
 
 
 def vectors(make):
@@ -34,12 +34,12 @@ kinds = pytest.mark.parametrize(("planned", "alone"), [(plan_of, plan_of), (vect
 def test_a_worker_lost_in_the_middle_of_a_fragment_leaves_no_trace(what, planned, alone, tmp_path):
     """It kills itself by SIGKILL, or stands still, one step into the second fragment, and in the middle of episodes."""
     plan = planned(partial(Once, str(tmp_path / "mark"), what))
-    cause = {"die": r"was killed by signal 9 \(SIGKILL", "hang": r"had not answered after 5 s \(fragment_seconds\)"}[
+    cause = {"die": r"was killed by signal 9 \(SIGKILL", "hang": r"had not answered after 5 s \(the setting seconds\)"}[
         what
     ]
     message = rf"worker \d \(environments \d to \d\) was replaced, and its fragment is played again: it {cause}"
     with pytest.warns(LostWarning, match=message) as warned:
-        transitions = play(Processes(plan, 2, 5.0 if what == "hang" else 60.0), plan, 4)
+        transitions = play(ProcessBackend(plan, 2, 5.0 if what == "hang" else 60.0), plan, 4)
     assert len(warned) == 1, [str(x.message) for x in warned]
     assert not os.path.exists(f"/proc/{(tmp_path / 'mark').read_text()}")
     assert_same(transitions, inline(alone(Drift), 4))
@@ -49,7 +49,7 @@ def test_a_worker_lost_in_the_middle_of_a_fragment_leaves_no_trace(what, planned
 @kinds
 def test_killed_from_without_while_it_waits(planned, alone):
     plan = planned(Drift)
-    rollouts = Processes(plan, 2, 60.0)
+    rollouts = ProcessBackend(plan, 2, 60.0)
     try:
         first, second = iterations(plan, 2)
         transitions = [rollouts.collect(first)]
@@ -66,7 +66,7 @@ def test_killed_from_without_while_it_waits(planned, alone):
 def test_what_killed_workers_leave_in_the_temporary_folder_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     plan = plan_of(Littering)
-    rollouts = Processes(plan, 2, 60.0)
+    rollouts = ProcessBackend(plan, 2, 60.0)
     rollouts.collect(*iterations(plan, 1))
     assert len(list(tmp_path.glob("*/littering-*"))) == plan.n_envs
     for worker in rollouts.workers:
@@ -79,7 +79,7 @@ def test_what_killed_workers_leave_in_the_temporary_folder_is_removed(tmp_path, 
 def test_programs_that_a_simulator_has_started_end_with_its_worker(tmp_path):
     """Those of a worker that has died, too, and that pay no heed to anything."""
     plan = replace(plan_of(Drift), make=factory(External, str(tmp_path)))
-    rollouts = Processes(plan, 1, 60.0)
+    rollouts = ProcessBackend(plan, 1, 60.0)
     try:
         first, second = iterations(plan, 2)
         rollouts.collect(first)
@@ -101,7 +101,7 @@ def test_programs_that_a_simulator_has_started_end_with_its_worker(tmp_path):
 @pytest.mark.slow
 def test_a_worker_that_dies_again_and_again_is_an_error():
     plan = plan_of(Mortal)
-    rollouts = Processes(plan, 2, 60.0)
+    rollouts = ProcessBackend(plan, 2, 60.0)
     with pytest.raises(
         WorkerDied, match=r"worker \d .* was lost 3 times over one fragment; the last time it was killed"
     ):
@@ -111,7 +111,7 @@ def test_a_worker_that_dies_again_and_again_is_an_error():
 
 def test_who_has_answered_was_in_time_however_late_it_is_heard():
     plan = plan_of(Drift)
-    rollouts = Processes(plan, 2, 60.0)
+    rollouts = ProcessBackend(plan, 2, 60.0)
     try:
         first, second = iterations(plan, 2)
         transitions = [rollouts.collect(first)]
@@ -128,7 +128,7 @@ def test_who_has_answered_was_in_time_however_late_it_is_heard():
 def test_an_environment_that_cannot_be_repeated_is_reset(tmp_path):
     """Its transitions stay whole; only the results are no longer those of an undisturbed run."""
     plan = plan_of(Forgetful)
-    rollouts = Processes(plan, 1, 60.0)
+    rollouts = ProcessBackend(plan, 1, 60.0)
     try:
         first, second = iterations(plan, 2)
         rollouts.collect(first)
@@ -148,8 +148,8 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path):
     code = (
         "import sys; sys.path[:] = {path!r}\n"
         "from rollouts.environments import Once; from rollouts.helping import *\n"
-        "from factorax.rollouts import Processes\n"
-        "play(Processes((plan := plan_of(factory(Once, {mark!r}, 'hang'))), 2, 600.0), plan)"
+        "from factorax.rollouts import ProcessBackend\n"
+        "play(ProcessBackend((plan := plan_of(factory(Once, {mark!r}, 'hang'))), 2, 600.0), plan)"
     ).format(path=sys.path, mark=str(tmp_path / "mark"))
     driver = subprocess.Popen([sys.executable, "-c", code])
     assert within(60, lambda: (tmp_path / "mark").exists() and (tmp_path / "mark").read_text())

@@ -11,8 +11,8 @@ from rollouts.environments import Drift
 from rollouts.helping import iterations
 from rollouts.vectors import N, Own, sync, vector_plan
 
-from factorax.rollouts import Inline
-from factorax.rollouts.vector import Vector
+from factorax.rollouts import InlineBackend
+from factorax.rollouts.environments import Vector
 from factorax.spaces import ActionSpace
 
 SPACE = ActionSpace.of(Drift().action_space)
@@ -59,7 +59,7 @@ BAD = {
 
 def play(make):
     plan = vector_plan(make, n_envs=N)
-    Inline(plan).collect(iterations(plan, 1)[0])
+    InlineBackend(plan).collect(iterations(plan, 1)[0])
 
 
 @pytest.mark.parametrize("message", BAD)
@@ -81,13 +81,14 @@ def test_dictionaries_of_actions_are_batched():
 
     space = ActionSpace.of(Arms().action_space)
     vector = Vector(sync(make=Arms), space, 3, 3)
-    vector.begin([0, 1, 2])
+    vector.reset([0, 1, 2])
     actions = np.array([[0.5, -0.5, 0], [0.1, 2.0, 1], [0, 0, 2]], np.float32)
-    got = vector.step(actions)
+    next_obs = np.zeros((N, 5), np.float32)
+    vector.step(0, space.to_environments(actions), next_obs, np.zeros((N, 3)))
     for i in range(N):
         alone = Arms()
         alone.reset(seed=i)
-        np.testing.assert_array_equal(alone.step(space.to_environment(actions[i]))[0], got.next_obs[i])
+        np.testing.assert_array_equal(alone.step(space.to_environment(actions[i]))[0], next_obs[i])
 
 
 def test_actions_of_another_space_are_refused():

@@ -18,10 +18,10 @@ from pathlib import Path
 warnings.simplefilter("ignore")  # JAX has its doubts about forks in general
 
 from factorax import problems, runs  # noqa: E402
-from factorax.ppo import Config, checkpoints, factored_ppo  # noqa: E402
-from factorax.runs import recorder  # noqa: E402
+from factorax.ppo import Config, checkpoints, model  # noqa: E402
+from factorax.runs import training  # noqa: E402
 
-LOADED = (factored_ppo, runs.train, problems.find_problem("chain:3"))  # here, and not in every life
+LOADED = (model, runs.train, problems.find_problem("chain:3"))  # here, and not in every life
 gc.freeze()  # so that no life searches it for garbage
 gc.set_threshold(50_000, 20, 20)  # tracing allocates much and leaves few cycles
 
@@ -32,7 +32,7 @@ CONFIG = Config(total_timesteps=6000, normalize_reward=True, kl_coef_target=0.01
 def life(out: Path) -> int:
     pid = os.fork()
     if pid == 0:
-        recorder._SECONDS_BETWEEN_CHECKPOINTS = -1.0
+        training.SECONDS_BETWEEN_CHECKPOINTS = -1.0
         runs.train("chain:3", CONFIG, out, progress_bar=False)
         os._exit(0)
     return pid

@@ -13,10 +13,10 @@ from safetensors.numpy import load_file, save_file
 from signed_files import write_signed
 
 from factorax import InfluenceNetwork, plugins, runs
-from factorax.ppo import Config, FactoredPPO, checkpoints, factored_ppo
+from factorax.ppo import Config, FactoredPPO, checkpoints, model
 from factorax.ppo.model_files import DamagedWarning
 from factorax.problems import Problem, Step
-from factorax.runs import recorder
+from factorax.runs import training
 
 PROBLEM = "chain:3"
 SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalize_obs": True}
@@ -49,7 +49,7 @@ def kill(monkeypatch, tmp_path):
             return learn(self, total, callback=then, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(recorder, "_SECONDS_BETWEEN_CHECKPOINTS", -1.0 if checkpoint else float("inf"))
+            patch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", -1.0 if checkpoint else float("inf"))
             patch.setattr(FactoredPPO, "learn", dying)
             with pytest.raises(Killed):
                 train(out)
@@ -91,8 +91,8 @@ def test_a_run_folder(whole):
     assert sorted(p.name for p in whole.iterdir() if p.name != ".lock") == [
         "checkpoints",
         "config.json",
-        "made_with.json",
         "metrics.jsonl",
+        "versions.json",
     ]
     config = json.loads((whole / "config.json").read_text())
     assert config["format"] == 1
@@ -189,7 +189,7 @@ def test_foreign_checkpoints_are_refused_whole(two, tmp_path):
     state = model.state
     cases = {
         "not a factorax checkpoint": lambda: save_file({"x": np.ones(3)}, other),
-        "format 99, want 5": lambda: rewrite(path, other, {"format": 99}),
+        "format 99, want 1": lambda: rewrite(path, other, {"format": 99}),
         r"a checkpoint of something else: 1 entry does not match, such as x": lambda: rewrite(
             path, other, x=np.ones(2)
         ),
@@ -279,7 +279,7 @@ def spoilt():
 @pytest.mark.slow
 def test_a_target_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(tmp_path, monkeypatch):
     """The 13th step of an environment is the 3rd of the second rollout of ten."""
-    monkeypatch.setattr(factored_ppo, "find_problem", lambda _: spoilt())
+    monkeypatch.setattr(model, "find_problem", lambda _: spoilt())
     config = Config(total_timesteps=400, **SMALL)
     with pytest.raises(FloatingPointError, match="environment 0, step 2 of the rollout after step 40: target 1 is not"):
         train(tmp_path / "run", config, "spoilt")

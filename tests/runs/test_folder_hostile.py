@@ -17,7 +17,7 @@ from factorax import InfluenceNetwork, runs
 from factorax.ppo import Config, FactoredPPO, checkpoints
 from factorax.ppo.model_files import DamagedWarning
 from factorax.runs import folder
-from factorax.runs.folder import opened
+from factorax.runs.training import open_run
 
 PROBLEM = "contextual-bandit:3"
 CONFIG = Config(total_timesteps=24, **SMALL)
@@ -93,10 +93,27 @@ def test_training_writes_through_no_symbolic_link(name, exists, forced, out, mod
     before = snapshot(tmp_path)
     with (
         pytest.raises(FileExistsError, match="is a symbolic link, want a plain file; remove it"),
-        opened(out, model, problem=PROBLEM, config=CONFIG, force=forced),
+        open_run(out, model, problem=PROBLEM, config=CONFIG, force=forced),
     ):
         pass
     assert snapshot(tmp_path) == before
+
+
+def test_a_run_with_the_links_of_weights_and_biases_resumes(out, model, tmp_path):
+    """W&B links from its folder to a log in the user's cache; that folder itself must be no link."""
+    run = out / "logs" / "wandb" / "offline-run-20260101_000000-abc" / "logs"
+    run.mkdir(parents=True)
+    (run / "debug-core.log").symlink_to(tmp_path / "cache" / "core.log")
+    (out / "logs" / "wandb" / "latest-run").symlink_to(run.parent)
+    with open_run(out, model, problem=PROBLEM, config=CONFIG):
+        pass
+    shutil.move(out / "logs" / "wandb", tmp_path / "elsewhere")
+    (out / "logs" / "wandb").symlink_to(tmp_path / "elsewhere")
+    with (
+        pytest.raises(FileExistsError, match="is a symbolic link"),
+        open_run(out, model, problem=PROBLEM, config=CONFIG),
+    ):
+        pass
 
 
 def snapshot(folder):
@@ -135,7 +152,7 @@ def test_flipped_bits_of_a_checkpoint_are_detected(out):
 def test_labels_with_line_separators_of_unicode_do_not_cut_a_row_of_metrics(out, model):
     row = {"time/total_timesteps": 24, "network/came": ["a\u2028 → b\u2029", "\x85"]}
     (out / "metrics.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n")
-    with opened(out, model, problem=PROBLEM, config=CONFIG):  # cuts the metrics
+    with open_run(out, model, problem=PROBLEM, config=CONFIG):  # cuts the metrics
         pass
     assert runs.read_metrics(out) == [row]
 
@@ -152,7 +169,7 @@ def test_metrics_of_holes_are_refused_before_they_take_memory(out):
 
 
 def test_metrics_have_a_limited_number_of_values_in_memory(out, monkeypatch):
-    monkeypatch.setattr(folder, "_MOST_VALUES", 1000)
+    monkeypatch.setattr(folder, "MAX_VALUES", 1000)
     (out / "metrics.jsonl").write_text('{"time/total_timesteps": 1, "a": [1, 2]}\n' * 80)
     with pytest.raises(ValueError, match="more than 1,000 values"):
         runs.read_metrics(out)

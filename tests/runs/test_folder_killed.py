@@ -79,7 +79,7 @@ def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_the_last_checkpoint
     out.mkdir()
     (out / ".config.json.x1y2z3").write_text("{")  # of a process that was killed here before
     runs.train("chain:3", CONFIG, out, progress_bar=False)
-    files = [".lock", "checkpoints", "config.json", "made_with.json", "metrics.jsonl"]
+    files = [".lock", "checkpoints", "config.json", "metrics.jsonl", "versions.json"]
     assert sorted(p.name for p in out.iterdir()) == files
     before = load_file(out / "checkpoints" / "last.safetensors")
     longer = dataclasses.replace(CONFIG, total_timesteps=160)

@@ -13,8 +13,8 @@ from safetensors.numpy import load_file
 from factorax import _files, runs
 from factorax.ppo import Config
 from factorax.problems.bandits import BanditEnv
-from factorax.runs import recorder
-from factorax.runs.interrupts import Interrupts
+from factorax.runs import training
+from factorax.runs.training import Interrupts
 
 PROBLEM = "factorax/SearchBandit-v0"
 CONFIG = Config(total_timesteps=80, n_envs=2, n_steps=10, batch_size=20, n_epochs=1, hidden=(4,))
@@ -38,7 +38,7 @@ def test_the_first_signal_raises_and_the_others_do_not_disturb(handlers, first):
     def train():
         with Interrupts() as interrupts:
             try:
-                with interrupts.allowed:
+                with interrupts.allow():
                     os.kill(os.getpid(), order[0])
                     done.append("trained")
             finally:
@@ -57,7 +57,7 @@ def test_a_signal_that_comes_while_saving_is_raised_afterwards(handlers):
 
     def train():
         with Interrupts() as interrupts:
-            with interrupts.allowed:
+            with interrupts.allow():
                 done.append("trained")
             os.kill(os.getpid(), signal.SIGTERM)
             done.append("saved")
@@ -77,7 +77,7 @@ def test_a_signal_in_a_callback_of_the_garbage_collector_is_not_lost(handlers):
             os.kill(os.getpid(), signal.SIGTERM)
 
     def train(then):
-        with Interrupts() as interrupts, interrupts.allowed:
+        with Interrupts() as interrupts, interrupts.allow():
             gc.collect()
             assert arrived  # and its exception was dropped
             then(interrupts)
@@ -96,7 +96,7 @@ def test_other_signal_handlers_are_kept(handlers):
     heard = []
     signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with Interrupts() as interrupts, interrupts.allowed:
+    with Interrupts() as interrupts, interrupts.allow():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGHUP)
     assert heard == [signal.SIGTERM]
@@ -124,7 +124,7 @@ def steps(out):
 
 @pytest.mark.slow
 def test_an_environment_that_fails_to_close_loses_no_checkpoint(tmp_path, monkeypatch):
-    write = recorder.Recorder.write
+    write = training.Recorder.write
 
     def fail(self):
         raise RuntimeError("the simulator does not answer")
@@ -133,14 +133,14 @@ def test_an_environment_that_fails_to_close_loses_no_checkpoint(tmp_path, monkey
         monkeypatch.setattr(BanditEnv, "close", fail)  # until now, environments were only looked at
         write(self, metrics)
 
-    monkeypatch.setattr(recorder.Recorder, "write", writing)
+    monkeypatch.setattr(training.Recorder, "write", writing)
     with pytest.raises(RuntimeError, match="the simulator does not answer"):
         runs.train(PROBLEM, CONFIG, tmp_path / "run", progress_bar=False)
     assert steps(tmp_path / "run") == 80
 
 
 def test_three_signals_lose_neither_checkpoint_nor_row(tmp_path, monkeypatch, handlers):
-    write, save = recorder.Recorder.write, recorder.Recorder.keep
+    write, save = training.Recorder.write, training.Recorder.keep
 
     def signalled(self, metrics):
         if metrics["time/total_timesteps"] == 40:
@@ -152,8 +152,8 @@ def test_three_signals_lose_neither_checkpoint_nor_row(tmp_path, monkeypatch, ha
             os.kill(os.getpid(), number)
         save(self)
 
-    monkeypatch.setattr(recorder.Recorder, "write", signalled)
-    monkeypatch.setattr(recorder.Recorder, "keep", keep)
+    monkeypatch.setattr(training.Recorder, "write", signalled)
+    monkeypatch.setattr(training.Recorder, "keep", keep)
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         runs.train(PROBLEM, CONFIG, out, progress_bar=False)
@@ -171,7 +171,7 @@ def test_an_interrupt_between_the_two_renames_of_a_checkpoint(tmp_path, monkeypa
             if len(calls) == 1:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(recorder, "_SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
     monkeypatch.setattr(os, "replace", interrupted)
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):

@@ -12,7 +12,7 @@ import pytest
 
 from factorax import runs
 from factorax.ppo import Config, FactoredPPO, checkpoints, devices
-from factorax.runs import recorder
+from factorax.runs import training
 from factorax.runs.seeds import apart, stacked, train_seeds
 
 CONFIG = Config(
@@ -51,7 +51,7 @@ def test_seeds_trained_together_equal_separate_runs(two, tmp_path):
 @pytest.mark.slow
 def test_interrupted_seeds_resume_bit_for_bit(two, tmp_path, monkeypatch):
     outs = [tmp_path / f"seed-{s}" for s in (3, 4)]
-    write, count = recorder.Recorder.write, []
+    write, count = training.Recorder.write, []
 
     def stop_after_three(self, metrics):
         write(self, metrics)
@@ -59,10 +59,10 @@ def test_interrupted_seeds_resume_bit_for_bit(two, tmp_path, monkeypatch):
         if len(count) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(recorder.Recorder, "write", stop_after_three)
+    monkeypatch.setattr(training.Recorder, "write", stop_after_three)
     with pytest.raises(KeyboardInterrupt):
         train_seeds(PROBLEM, CONFIG, outs, progress_bar=False)
-    monkeypatch.setattr(recorder.Recorder, "write", write)
+    monkeypatch.setattr(training.Recorder, "write", write)
     models = train_seeds(PROBLEM, CONFIG, outs, progress_bar=False)
     for mine, theirs in zip(models, two[1], strict=True):
         for a, b in zip(leaves(mine), leaves(theirs), strict=True):
@@ -74,19 +74,19 @@ KILLED = """
 import ast, os, signal, sys
 from pathlib import Path
 from factorax.ppo import Config, FactoredPPO, checkpoints
-from factorax.runs import recorder, train_seeds
+from factorax.runs import train_seeds, training
 
 config, after, *outs = sys.argv[1:]
-keep, calls = recorder.Recorder.keep, []
-recorder._SECONDS_BETWEEN_CHECKPOINTS = -1.0
+keep, calls = training.Recorder.keep, []
+training.SECONDS_BETWEEN_CHECKPOINTS = -1.0
 
-def killed(self):
-    keep(self)
-    calls.append(self)
+def killed(self, **options):
+    keep(self, **options)
+    calls.extend([] if options else [self])  # not those before the first step
     if len(calls) == int(after):
         os.kill(os.getpid(), signal.SIGKILL)
 
-recorder.Recorder.keep = killed
+training.Recorder.keep = killed
 train_seeds("queues:1x2", Config(**ast.literal_eval(config)), [*map(Path, outs)], progress_bar=False)
 """
 

@@ -99,7 +99,7 @@ def test_pairs_and_directed_graphs_say_the_same(problem, local_actors):
     net, pairs = problem
     as_graph = close_over(net, nx.DiGraph(pairs), local_actors=local_actors)
     assert as_graph == close_over(net, pairs, local_actors=local_actors)
-    assert as_graph == net.close_over(iter(pairs), local_actors=local_actors)
+    assert as_graph == close_over(net, iter(pairs), local_actors=local_actors)
 
 
 # ---- cases to read ----------------------------------------------------------------------------------------

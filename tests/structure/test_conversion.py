@@ -135,7 +135,6 @@ def test_an_edge_of_weight_nought_is_no_edge_but_names_its_ends():
     [
         ([("x",)], {}, "edges"),
         ([("x", "p", 1, 2)], {}, "edges"),
-        ("xp", {}, "edges"),
         (["xp"], {}, "edges"),
         ([("x", "p"), ("z", "p")], {"actions": ["x"]}, r"edges \(actions\): unknown label 'z'"),
         ([("x", "p"), ("x", "z")], {"targets": ["p"]}, r"edges \(targets\): unknown label 'z'"),

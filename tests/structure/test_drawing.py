@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-from factorax.structure import Factorisation, InfluenceNetwork, draw, gallery, patterns
+from factorax.structure import Factorisation, InfluenceNetwork, gallery, patterns
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ def patches(ax, kind, *, filled=True):
 @pytest.mark.parametrize("make", gallery.PAPER.values(), ids=gallery.PAPER)
 def test_each_style_shows_every_edge_and_group(make, style):
     net = make()
-    ax = draw(net, style, factorisation=net.minimum_factorisation())
+    ax = net.draw(style, factorisation=net.minimum_factorisation())
     ax.figure.canvas.draw()
     if style == "matrix":
         np.testing.assert_array_equal(ax.images[0].get_array(), net.to_dense())
@@ -47,12 +47,12 @@ def test_each_style_shows_every_edge_and_group(make, style):
 @pytest.mark.parametrize("style", STYLES)
 def test_any_label_and_weight_can_be_drawn(style):
     net = InfluenceNetwork(np.linspace(0.1, 1, 16).reshape(4, 4), LONG, LONG)
-    draw(net, style).figure.canvas.draw()
+    net.draw(style).figure.canvas.draw()
 
 
 def test_twins_are_drawn_next_to_each_other_in_the_matrix():
     net = InfluenceNetwork([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1]])
-    ax = draw(net, "matrix", factorisation=net.minimum_factorisation())
+    ax = net.draw("matrix", factorisation=net.minimum_factorisation())
     np.testing.assert_array_equal(ax.images[0].get_array(), net.to_dense()[[0, 2, 1, 3, 4]])
     assert [t.get_text() for t in ax.get_yticklabels()] == [f"$a_{{{i}}}$" for i in (1, 3, 2, 4, 5)]
 
@@ -60,16 +60,16 @@ def test_twins_are_drawn_next_to_each_other_in_the_matrix():
 @pytest.mark.parametrize("style", STYLES)
 def test_given_axes_are_drawn_on_without_pyplot(style):
     ax = Figure(figsize=(3, 2)).subplots()
-    assert draw(gallery.three_actions(), style, ax=ax) is ax
+    assert gallery.three_actions().draw(style, ax=ax) is ax
     assert plt.get_fignums() == []
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_factorisation_of_other_actions_is_refused(style):
     with pytest.raises(ValueError, match=r"factorisation: got 3 actions, want 1"):
-        draw(gallery.fork(), style, factorisation=Factorisation([[0, 1, 2]], 3))
+        gallery.fork().draw(style, factorisation=Factorisation([[0, 1, 2]], 3))
     with pytest.raises(TypeError, match="from_labels"):
-        draw(gallery.fork(), style, factorisation=[["a1"]])
+        gallery.fork().draw(style, factorisation=[["a1"]])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_factorisation_of_other_actions_is_refused(style):
 )
 def test_unknown_styles_and_networks_too_large_to_read_are_refused(net, style):
     with pytest.raises(ValueError, match="style"):
-        draw(net, style)
+        net.draw(style)
 
 
 def test_matplotlib_is_imported_only_to_draw():

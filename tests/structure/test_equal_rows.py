@@ -7,7 +7,7 @@ from strategies import matrices, networks
 
 from factorax import InfluenceNetwork
 from factorax.structure import equal_rows
-from factorax.structure.matrices import canonical
+from factorax.structure.network import canonical
 
 
 def by_first_appearance(keys):
@@ -29,8 +29,8 @@ def test_chunks_of_any_size_give_the_same_groups(matrix):
     csr = canonical(matrix)
     with pytest.MonkeyPatch.context() as patch:
         for chunk in (1, 3, 7):
-            patch.setattr(equal_rows, "_HASHED", chunk)
-            patch.setattr(equal_rows, "_COMPARED", chunk)
+            patch.setattr(equal_rows, "HASH_CHUNK", chunk)
+            patch.setattr(equal_rows, "COMPARE_CHUNK", chunk)
             assert equal_rows.group_equal_rows(csr).tolist() == by_dictionary(csr)
 
 

@@ -112,7 +112,7 @@ def test_negative_nought_is_nought():
         ([[]], "at least one action"),
         (sparse.csr_array((3, 0)), "at least one action"),
         ([[1, 0], [1]], "rows of different lengths"),
-        (sparse.csr_array([[np.nan, 2.0]]), "holds NaN"),
+        (sparse.csr_array([[np.nan, 2.0]]), "holds the weight nan"),
         ([[0.5, 1.5, -0.1]], "holds the weight 1.5"),
         ([[0.5, -2, 1.5]], "holds the weight -2"),
         ([[np.inf]], "holds the weight inf"),

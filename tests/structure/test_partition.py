@@ -158,13 +158,13 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 import numpy as np
-from factorax.structure import InfluenceNetwork, LaggedNetwork, NetworkSchedule, PartitionMap
+from factorax.structure import InfluenceNetwork, LaggedNetwork, NetworkSchedule, PartitionMap, close_over
 
 net = InfluenceNetwork([[1, 1], [0, 1]])
 assert NetworkSchedule(net, InfluenceNetwork.complete(2, 2), steps=4).at(2).network().n_edges == 4
 assert LaggedNetwork.from_lags([[0, 1], [-1, 0]]).returns_network == net
 assert PartitionMap([1], 2)(np.arange(2)).tolist() == [1]
-assert net.close_over([("psi1", "psi2")]).density == 1
+assert close_over(net, [("psi1", "psi2")]).density == 1
 """
 
 

@@ -69,7 +69,7 @@ def test_a_shared_policy_goes_to_other_sizes_and_others_do_not(run):
 
 @pytest.mark.slow
 def test_gaussian_policies_go_to_other_sizes():
-    model = FactoredPPO(lanes(1, 2, slots=12, action="gaussian"), policy="shared", identity=0, **SMALL)
+    model = FactoredPPO(lanes(1, 2, slots=12, action="gaussian"), policy="shared", **SMALL)
     moved = model.on(lanes(2, 2, slots=12, horizon=30, action="gaussian"))
     np.testing.assert_allclose(moved.state.agent.policy.spread.log_std, np.full(4, np.log(0.5)), rtol=1e-6)
     assert np.isfinite(moved.evaluate(1)["return"])

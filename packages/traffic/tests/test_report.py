@@ -13,7 +13,7 @@ from factorax import runs
 from factorax.ppo import Config
 from factorax.ppo.named_networks import find_network
 from factorax.problems import find_problem
-from factorax.runs.report.collection import collect
+from factorax.runs.report.contents import collect
 
 
 def test_lights_and_streets_are_on_the_map():

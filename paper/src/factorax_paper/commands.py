@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from factorax._checks import Range, Seed, checked, did_you_mean
+from factorax._checks import Range, Seed, checked
+from factorax._text import did_you_mean
 from factorax.cli.arguments import Switch
 from factorax.problems.families import parse_value
 

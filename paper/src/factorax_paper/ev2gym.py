@@ -21,8 +21,8 @@ power of all chargers, which is the second entry of EV2Gym's observation.
 Properties of EV2Gym that are handled here:
 
 - It sets the *global* seeds of NumPy and Python, which are restored. It writes into actions, and therefore gets a copy.
-- Its time limit is reported as termination. Here a day really ends: all cars have left, and the time is observed. The
-  value after the last step is 0, hence ``bootstrap="never"``.
+- A day ends with termination, not truncation: all cars have left, and the time is observed, so the value after the
+  last step is 0.
 - Ports are idle most of the time. ``info["factor_mask"]`` tells where a car stood *before* the step.
 - It takes 10 s to build and half a second to start a day, mostly for dates: it is built once, and days are cached.
 
@@ -167,4 +167,4 @@ class Chargers(gym.Env):
         overload = [-PER_KW * float(transformer.get_how_overloaded()) for transformer in simulator.transformers]
         psi = np.concatenate([profit, satisfaction, overload])
         info = {"vector_reward": psi, "factor_mask": mask, "simulator_reward": float(reward)}
-        return np.asarray(obs, np.float32), float(self.weights @ psi), bool(terminated), bool(truncated), info
+        return np.asarray(obs, np.float32), float(self.weights @ psi), bool(terminated or truncated), False, info

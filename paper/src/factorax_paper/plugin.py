@@ -1,13 +1,13 @@
-"""What this distribution adds to factorax: the market, presets of the paper, and `reproduce` and `claims`."""
+"""What this distribution adds to factorax: the market, RLlib 0.7's PPO, presets, `reproduce` and `claims`."""
 
 from pathlib import Path
 
 from factorax.plugins import register as register_family
-from factorax.plugins import register_command
+from factorax.plugins import register_choice, register_command
 
 
 def register() -> None:
-    """Register the family of problems and the commands. Nothing of theirs is imported."""
+    """Register the family of problems, the method and the commands. Nothing of theirs is imported."""
     register_family(
         "market",
         "factorax_paper.market.families:market",
@@ -15,6 +15,7 @@ def register() -> None:
         files="",
         presets=Path(__file__).with_name("presets"),
     )
+    register_choice("method", "rllib07", "factorax_paper.rllib07:RLlib07")
     register_command(
         "reproduce",
         "factorax_paper.commands:reproduce",

@@ -53,12 +53,12 @@ def test_every_run_has_settings_that_fit(budget):
         Config(**settings_with("traffic-full", changed | numbers))
 
 
-def test_methods_differ_in_network_and_estimator_alone():
+def test_methods_differ_in_networks_or_the_method():
     runs = plan(PAPER, 0)
     methods = [method for run in runs[:4] for method, seed in run.labels if seed == 0]
     assert methods == [f"{grid}, {name}" for grid in ("3x3", "2x6") for name in METHODS]
     for run in runs[:4]:
-        assert options(run) == ({} if run.networks else {"estimator": "vanilla"})
+        assert options(run) == ({} if run.networks else {"method": "ppo", "policy": "shared"})
         assert run.steps == 9_600_000
     for run, name in zip(runs[4:], ABLATIONS, strict=True):
         assert run.method == f"3x3, {name}"

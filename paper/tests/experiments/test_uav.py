@@ -31,7 +31,7 @@ def test_the_runs_of_uav_differ_in_the_method_alone():
 def test_all_methods_of_ours_have_the_same_critic_and_settings(critic):
     """What is left after the method's own options is equal, option by option."""
     runs = plan("4")(Settings(steps=800, seeds=1, methods=METHODS[:3], critic=critic), 0)
-    own = {"--variance-report", "--network", "complete", "--estimator", "vanilla"}
+    own = {"--variance-report", "--network", "complete", "--method", "ppo"}
     rest = [tuple(word for word in t.arguments if word not in own) for t in runs]
     assert len(set(rest)) == 1
     assert all(t.arguments[t.arguments.index("--critic") + 1] == critic for t in runs)

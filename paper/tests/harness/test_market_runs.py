@@ -39,7 +39,7 @@ def test_the_rate_is_tuned_and_a_run_is_the_run_alone(tmp_path):
 def test_scores_are_values_of_the_most_probable_quotes():
     """The exact value of an untrained policy against simulated episodes, within four standard errors."""
     problem = find_problem("market:2,volatility=0")
-    settings = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "hidden": (8,), "policy": "shared", "identity": 0}
+    settings = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "hidden": (8,), "policy": "shared"}
     model = FactoredPPO(problem, problem.influence("minimum"), **settings)
     returns = model.evaluate(4000)
     assert abs(value_of(model) - returns["return"]) < 4 * returns["error"]

@@ -1,7 +1,6 @@
 """Gradients by street: against direct differentiation, and against closed forms."""
 
 from dataclasses import replace
-from functools import partial
 
 import equinox as eqx
 import jax
@@ -31,14 +30,13 @@ def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
         return kept["advantage"], returns
 
     monkeypatch.setattr(module, "gae", kept_gae)
-    environments = learner.collector.environments
 
     @eqx.filter_jit
     def measured(state, key):
         found = module.street_gradients(learner, state, key)
         first, second = jax.random.split(key)
-        _, seen = environments.collect(environments.init(first), partial(learner.act, state), second, SMALL.steps)
-        return found, kept["advantage"], seen
+        _, transitions = learner.collect(state._replace(environments=learner.collector.init(first), key=second))
+        return found, kept["advantage"], transitions
 
     found, advantage, seen = measured(state, key)
     weights = np.random.default_rng(0).random((2, 14)).astype(np.float32)
@@ -47,7 +45,7 @@ def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
 
     def objective(flat):
         policy = Policy(eqx.combine(unravel(flat), fixed), state.agent.policy.spread)
-        log_prob = learner.rule.log_prob(policy(seen.obs, learner.see(seen.obs)), seen.action)
+        log_prob = learner.rule.log_prob(policy(seen.obs, learner.rule.local(seen.obs)), seen.action)
         return (log_prob * (advantage @ weights.T)).mean(axis=(0, 1))
 
     wanted = np.asarray(jax.jit(jax.jacrev(objective))(flat))  # (n, parameters)

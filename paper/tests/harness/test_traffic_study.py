@@ -34,7 +34,7 @@ def test_every_run_has_settings_that_fit(name, preset):
         assert {seed for _, seed in run.labels} == set(range(10, 20))
         options, networks = run.arguments, [network for _, network in run.networks]
         given = dict(zip(options[2::2], options[3::2], strict=False))
-        names = {"--n-envs": int, "--policy": str, "--estimator": str, "--minibatch-of": str, "--reward-scale": float}
+        names = {"--n-envs": int, "--policy": str, "--method": str, "--reward-scale": float}
         changes = {key[2:].replace("-", "_"): kind(given[key]) for key, kind in names.items() if key in given}
         config = Config(**settings_with(preset, changes))
         assert run.steps == settings.iterations * config.n_envs * config.n_steps

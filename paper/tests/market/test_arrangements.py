@@ -8,7 +8,7 @@ import pytest
 from factorax_paper.market import market
 from ppo.helping import random_network
 
-from factorax.networks.arrangements import Encoded, FactorEncoded, Joint, Shared
+from factorax.networks.arrangements import Encoded, Joint, Shared
 from factorax.observations import ObservationSpace
 from factorax.ppo import Config, Learner
 
@@ -17,10 +17,10 @@ MARKET = market(3)
 
 def critic(network, **settings):
     """The critic of a market, and a function from inventories to its values."""
-    config = Config(**{"policy": "shared", "critic": "factor", "identity": 0, "hidden": (4,)} | settings)
+    config = Config(**{"policy": "shared", "critic": "factor", "hidden": (4,)} | settings)
     learner = Learner.of(MARKET, MARKET.influence(network), config=config)
     critic = random_network(lambda: learner.init().agent.critic)
-    values = eqx.filter_jit(lambda rows: critic(rows, learner.see(rows)))
+    values = eqx.filter_jit(lambda rows: critic(rows, learner.rule.local(rows)))
     return critic.net, lambda inventory: np.asarray(values(np.float32([1.0, *inventory])))
 
 
@@ -35,7 +35,7 @@ def test_the_critic_of_a_group_sees_its_own_inventory_alone():
 
 @pytest.mark.parametrize(
     ("network", "settings"),
-    [("minimum", {"policy": "joint"}), ("singletons", {"estimator": "vanilla"}), ("minimum", {"critic": "target"})],
+    [("minimum", {"policy": "joint"}), ("singletons", {"method": "ppo"}), ("minimum", {"critic": "target"})],
 )
 def test_other_critics_see_everything(network, settings):
     net, _ = critic(network, **settings)
@@ -43,7 +43,7 @@ def test_other_critics_see_everything(network, settings):
 
 
 def test_rows_of_components_are_joined_and_padded():
-    encoder = FactorEncoded(Encoded(ObservationSpace.of(MARKET.observation_space)), ((0, 2), (1, 3)))
+    encoder = Encoded(ObservationSpace.of(MARKET.observation_space), ((0, 2), (1, 3)))
     local = jnp.arange(6.0).reshape(3, 2)
     np.testing.assert_array_equal(encoder.inputs(jnp.zeros(4), local, 2), [[0, 1, 4, 5], [2, 3, 0, 0]])
     assert encoder.input_size(2) == 4

@@ -138,7 +138,7 @@ def test_a_market_has_a_name():
 def test_groups_are_trained_with_a_covariance_of_their_own():
     problem = market(2, horizon=6)
     model = FactoredPPO(
-        problem, problem.influence("minimum"), **SMALL, policy="shared", critic="factor", covariance="full"
+        problem, problem.influence("minimum"), **SMALL, policy="shared", critic="factor", distribution="scale,std=full"
     )
     model.learn(24, progress_bar=False)
     mixing = np.asarray(model.state.agent.policy.spread.mixing)

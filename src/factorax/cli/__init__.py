@@ -13,64 +13,36 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from .. import plugins
 
 _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 _MAX_MESSAGE = 10_000
 """Number of characters of a message that are printed: it may quote a file."""
 
+_ABOUT = "Factored policy gradients: credit each action only with the targets that it influences."
 _COMMANDS = {
     "train": ("train", "Train with factored PPO, or resume a run that was stopped."),
     "evaluate": ("runs", "Evaluate the policy of a run, or a controller of a family of problems, over full episodes."),
-    "plot": (
-        "runs",
-        "Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.",
-    ),
-    "compare": (
-        "runs",
-        "Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain "
-        "over vanilla PPO that comes from K.",
-    ),
-    "report": (
-        "report",
-        "Write a self-contained HTML report of runs: verdict, learning curves, influence network, variance "
-        "reduction by K, targets, the policy in action, and how to reproduce the results. It loads nothing "
-        "and can be shared as one file.",
-    ),
+    "plot": ("runs", "Plot the learning curves of runs."),
+    "compare": ("runs", "Compare runs over seeds."),
+    "report": ("runs", "Write a self-contained HTML report of runs."),
     "discover": ("discovery", "Estimate which action influences which target."),
 }
-"""Module and first lines of the docstring of each command: ``factorax --help`` imports none of them."""
-
-
-def _all_commands() -> dict[str, tuple[str, str]]:
-    """Return the function's reference and the first line of the help of each command, those of plug-ins last."""
-    ours = {name: (f"{__name__}.{module}:{name}", about) for name, (module, about) in _COMMANDS.items()}
-    return ours | {name: (command.function, command.about) for name, command in plugins.commands().items()}
+"""Module and first line of the docstring of each command: ``factorax --help`` imports none of them."""
 
 
 def commands() -> dict[str, Callable[..., None]]:
     """Return the function of each command."""
-    return {name: command_of(name, ()) for name in _all_commands()}
+    return {name: command_of(name) for name in [*_COMMANDS, *plugins.commands()]}
 
 
-def command_of(name: str, arguments: Sequence[str]) -> Callable[..., None]:
-    """Return the function of a command; `train` gets the default values that these arguments select."""
-    if name == "train" and arguments[:1] == ["train"]:
-        return import_module(".train", __name__).train_with_preset(arguments[1:])
+def command_of(name: str) -> Callable[..., None]:
+    """Return the function of a command."""
+    if name in _COMMANDS:
+        return getattr(import_module(f".{_COMMANDS[name][0]}", __name__), name)
     from .arguments import command
 
-    return command(plugins.imported(_all_commands()[name][0]))
-
-
-def _listed(about: str) -> Callable[..., None]:
-    """Return a function without options that stands for a command in the list of all."""
-
-    def command() -> None: ...
-
-    command.__doc__ = about
-    return command
+    return command(plugins.imported(plugins.commands()[name].function))
 
 
 def main() -> int:
@@ -83,38 +55,58 @@ def main() -> int:
         if isinstance(stream, io.TextIOWrapper):  # an encoding without "±" must not end a training that is done
             stream.reconfigure(errors="backslashreplace")
     _on_signals(signal.default_int_handler, "SIGTERM", "SIGHUP")
-    line = sys.argv[1:]
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _each_once()
-            chosen = line[0] if line else ""
-            known = _all_commands()
-            missing = plugins.missing_distribution(chosen)
-            if missing:
-                raise ValueError(f"command: got {chosen}{missing}")
-            if chosen in known:
-                use_compilation_cache()  # before anything imports JAX
-            tyro.extras.subcommand_cli_from_dict(
-                {
-                    name: command_of(name, line) if name == chosen else _listed(about)
-                    for name, (_, about) in known.items()
-                },
-                prog="factorax",
-                description="Factored policy gradients: credit each action only with the targets that it influences.",
-            )
-    except SystemExit:  # of help; before the exceptions below, which are imported where they are compared
-        raise
+        try:
+            with warnings.catch_warnings():
+                shown: set[str] = set()
+
+                def show(message: Warning | str, *where: Any, **options: Any) -> None:
+                    if str(message) not in shown:
+                        shown.add(str(message))
+                        _say(f"warning: {message}")
+
+                warnings.showwarning = show
+                _run(sys.argv[1:])
+        finally:
+            sys.stdout.flush()  # raises here if nobody reads, instead of when Python ends, which prints it
+    except BrokenPipeError:  # of `factorax … | head`: pipes of workers are watched where they are used
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         _on_signals(lambda *_: os._exit(130), "SIGINT", "SIGTERM", "SIGHUP")  # a second one, while the process ends
         print("stopped; run the same command again to resume", file=sys.stderr)
         return 130
-    except (ValueError, TypeError, ImportError, *_OF_PATHS) as error:
-        print(f"factorax: {_printable(error)}", file=sys.stderr)
-        return 2
-    except (OSError, FloatingPointError, MemoryError, *_failures()) as error:
-        print(f"factorax: {_printable(error)}", file=sys.stderr)
-        return 1
+    except Exception as error:
+        code = _exit_code(error)
+        if code is None:  # a defect, whose traceback helps to find it
+            raise
+        _say(error)
+        return code
     return 0
+
+
+def _run(words: Sequence[str]) -> None:
+    """Run the command that the first word names."""
+    chosen = words[0] if words else "none"
+    abouts = {name: about for name, (_, about) in _COMMANDS.items()}
+    abouts |= {name: command.about for name, command in plugins.commands().items()}
+    if chosen in ("-h", "--help"):  # not by tyro: importing it takes most of the 0.2 s that this list may take
+        print("usage: factorax COMMAND [OPTIONS]", "", _ABOUT, "", "commands, each with its --help:", sep="\n")
+        for name, about in abouts.items():
+            print(f"  {name:<12}{about}")
+        return
+    if chosen not in abouts:
+        from .._text import did_you_mean
+
+        want = f", want {', '.join(abouts)}{did_you_mean(chosen, abouts)}"
+        raise ValueError(f"command: got {chosen}{plugins.missing_distribution(chosen) or want}")
+    use_compilation_cache()  # before anything imports JAX
+    import tyro
+
+    function, description = command_of(chosen), None
+    if chosen == "train" and not {"-h", "--help"}.isdisjoint(words):
+        description = import_module(".train", __name__).help_text(words[1:])
+    tyro.cli(function, prog=f"factorax {chosen}", description=description, args=words[1:])
 
 
 def _on_signals(handler: Callable[..., Any], *names: str) -> None:
@@ -125,30 +117,23 @@ def _on_signals(handler: Callable[..., Any], *names: str) -> None:
             signal.signal(number, handler)
 
 
-def _failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions of simulators and workers that failed."""
+def _exit_code(error: Exception) -> int | None:
+    """Return the exit code of an error that the user can fix, None for any other."""
+    if isinstance(error, (ValueError, TypeError, ImportError, *_OF_PATHS)):
+        return 2
+    # Imported only now, since a command that ends well does not need them.
     from ..problems.failures import EpisodeLost
-    from ..rollouts.supervising import WorkerDied
+    from ..rollouts.backend import WorkerDied
 
-    return EpisodeLost, WorkerDied
-
-
-def _printable(text: Any) -> str:
-    from ..structure.labels import printable
-
-    return printable(text, keep="\n\t", limit=_MAX_MESSAGE)
+    return 1 if isinstance(error, (OSError, FloatingPointError, MemoryError, EpisodeLost, WorkerDied)) else None
 
 
-def _each_once() -> Any:
-    """Return a hook that prints each warning once on stderr, without its position in the code."""
-    shown: set[str] = set()
+def _say(message: object) -> None:
+    """Print a message on stderr, without control characters and without its position in the code."""
+    from .._text import printable
 
-    def show(message: Warning | str, *where: Any, **options: Any) -> None:
-        if str(message) not in shown:
-            shown.add(str(message))
-            print(f"factorax: warning: {_printable(message)}", file=sys.stderr)
-
-    return show
+    text = printable(message, keep="\n\t", limit=_MAX_MESSAGE)
+    print(f"factorax: {text}", file=sys.stderr)
 
 
 SETTING = "FACTORAX_COMPILATION_CACHE"

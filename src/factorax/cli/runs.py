@@ -1,4 +1,4 @@
-"""`factorax evaluate`, `plot` and `compare`: evaluate and compare runs."""
+"""`factorax evaluate`, `plot`, `compare` and `report`: evaluate, compare and show runs."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from .._checks import Count, Seed
+from .._text import counted, printable
 from ..plugins import controller_names, families, family_of, imported
-from ..structure.labels import counted, printable
-from .arguments import MAX_PATH, Switch, check_output
+from .arguments import MAX_PATH, Switch, check_output, command
 
 
+@command
 def evaluate(
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     /,
@@ -43,61 +44,61 @@ def evaluate(
     from ..problems.registry import find_problem, in_simulator
     from ..runs import read_config
 
+    targets: dict[str, float] = {}
     if str(run) in controller_names() and not run.exists():
         if sampled:
             raise ValueError(
                 f"sampled: got --sampled with the controller {run}, which is deterministic; want it only with the "
                 "folder of a run"
             )
-        _evaluate_controller(str(run), episodes, seed, problem, sim, json_)
-        return
-    stored = read_config(run)["problem"]  # raises first if this is not a run
-    model = FactoredPPO.load(run, trusted=problem)
-    name = stored if problem == "own" else problem
-    if sim != "own":
-        name = in_simulator(name, sim)
-    if (problem, sim) != ("own", "own"):
-        model = model.on(find_problem(name))
-    result = model.evaluate(episodes, deterministic=not sampled, seed=seed)
+        family = next(each for each in families().values() if str(run) in each.controllers)
+        name = (family.example or family.prefix) if problem == "own" else problem
+        name = name if sim == "own" else in_simulator(name, sim)
+        returns = _returns_of_controller(str(run), name, episodes, seed)
+        title = f"{name}: {run}"
+    else:
+        stored = read_config(run)["problem"]  # raises first if this is not a run
+        model = FactoredPPO.load(run, trusted=problem)
+        title = name = stored if problem == "own" else problem
+        if sim != "own":
+            title = name = in_simulator(name, sim)
+        if (problem, sim) != ("own", "own"):
+            model = model.on(find_problem(name))
+        result = model.evaluate(episodes, deterministic=not sampled, seed=seed)
+        returns = result["episodes"]
+        targets = dict(zip(model.spec.network.static.targets, result["targets"].tolist(), strict=True))
+    mean, error = float(returns.mean()), float(returns.std(ddof=1) / episodes**0.5) if episodes > 1 else 0.0
     if json_:
-        score = {"problem": name, "return": result["return"], "error": result["error"]}
-        print(json.dumps(score | {"episodes": result["episodes"].tolist(), "targets": result["targets"].tolist()}))
+        score = {"problem": name, "return": mean, "error": error, "episodes": returns.tolist()}
+        print(json.dumps(score | ({"targets": [*targets.values()]} if targets else {})))
         return
-    error = f"{result['error']:.2g} (standard error, {counted(episodes, 'episode')})"
-    print(f"{printable(name)}: return {result['return']:.5g} ± {error}")
-    targets = model.spec.network.static.targets
+    print(f"{printable(title)}: return {mean:.5g} ± {error:.2g} (standard error, {counted(episodes, 'episode')})")
     if 1 < len(targets) <= 40:
-        for name, value in zip(targets, result["targets"], strict=True):
-            print(f"  {printable(name):<12} {value:.4g}")
+        for target, value in targets.items():
+            print(f"  {printable(target):<12} {value:.4g}")
 
 
-def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:
-    """Print the score of a controller in the format of runs."""
-    from ..problems.registry import in_simulator
-
-    family = next(each for each in families().values() if controller in each.controllers)
-    name = (family.example or family.prefix) if problem == "own" else problem
-    name = name if sim == "own" else in_simulator(name, sim)
-    family = family_of(name)
+def _returns_of_controller(controller: str, problem: str, episodes: int, seed: int) -> Any:
+    """Return the return of each episode that a controller plays."""
+    family = family_of(problem)
     if family is None or family.returns is None:
-        raise ValueError(f"problem: got {name!r:.60}, which has no controllers; want the folder of a run instead")
-    returns = imported(family.returns)(controller, name, episodes=episodes, seed=seed)
+        raise ValueError(f"problem: got {problem!r:.60}, which has no controllers; want the folder of a run instead")
+    returns = imported(family.returns)(controller, problem, episodes=episodes, seed=seed)
     if returns is None:
-        raise ValueError(f"problem: got {name!r:.60}, for which there is no controller {controller}")
-    error = float(returns.std(ddof=1) / episodes**0.5) if episodes > 1 else 0.0
-    if json_:
-        print(json.dumps({"problem": name, "return": returns.mean(), "error": error, "episodes": returns.tolist()}))
-        return
-    print(f"{name}: {controller}: return {returns.mean():.5g} ± {error:.2g} (standard error, {episodes} episodes)")
+        raise ValueError(f"problem: got {problem!r:.60}, for which there is no controller {controller}")
+    return returns
 
 
+@command
 def plot(
     runs_: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
     /,
     *,
     out: Path = Path("curves.png"),
 ) -> None:
-    """Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.
+    """Plot the learning curves of runs.
+
+    Runs that differ only in their seed form one curve with a band.
 
     Args:
         runs_: Folders of the runs.
@@ -110,14 +111,16 @@ def plot(
     print(f"drew {printable(out, limit=MAX_PATH)}")
 
 
+@command
 def compare(
     runs_: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
     /,
     *,
     json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain over vanilla
-    PPO that comes from K.
+    """Compare runs over seeds.
+
+    Shows interquartile means, probabilities of improvement, and the part of a gain over vanilla PPO that comes from K.
 
     Args:
         runs_: Folders of the runs. To measure the part of K: factored runs with K, factored runs with --network
@@ -132,35 +135,79 @@ def compare(
     if json_:
         print(json.dumps(result, indent=2))
         return
-    console = Console()
+    # With one seed there is neither a mean over seeds nor an interval.
+    several = any(row["seeds"] > 1 for row in result["final"].values())
+    estimate, interval = (", IQM", ["95 % interval"]) if several else ("", [])
     of = {"evaluation": "evaluation of the final policy", "training": "last tenth of training"}[result["of"]]
-    table = Table("runs", "seeds", f"return, IQM ({of})", "95 % interval", box=None)
+    table = Table("runs", "seeds", f"return{estimate} ({of})", *interval, box=None)
     for name, row in result["final"].items():
-        table.add_row(_shown(name), str(row["seeds"]), f"{row['mean']:.4g}", _interval(row, ".4g"))
-    console.print(table)
+        table.add_row(_shown(name), str(row["seeds"]), *_cells(row, ".4g")[: 1 + several])
+    Console().print(table)
     for name, row in result["improvement"].items():
         print(f"P({printable(name)}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]")
+    parts = {
+        "gain": "gain over vanilla",
+        "per_factor_ratios": "  per-factor ratios: complete K − vanilla",
+        "k": "  K: this − complete K",
+    }
     for entry in result["gains"]:
-        parts = {
-            "gain": "gain over vanilla",
-            "per_factor_ratios": "  per-factor ratios: complete K − vanilla",
-            "k": "  K: this − complete K",
-        }
         rows = [(label, entry[part]) for part, label in parts.items() if part in entry]
         if rows:
-            table = Table(_shown(entry["factored"]), "difference of IQM", "95 % interval", box=None)
+            table = Table(_shown(entry["factored"]), f"difference{' of IQM' if several else ''}", *interval, box=None)
             for label, row in rows:
-                table.add_row(label, f"{row['mean']:+.4g}", _interval(row, "+.4g"))
-            console.print(table)
+                table.add_row(label, *_cells(row, "+.4g")[: 1 + several])
+            Console().print(table)
         for line in explain(entry):
             print(printable(line, limit=1000))
 
 
-def _interval(row: dict[str, Any], digits: str) -> str:
-    """Return the interval of an estimate for a table cell; a dash for a single seed."""
-    return "–" if row["low"] is None else escape(f"[{row['low']:{digits}}, {row['high']:{digits}}]")
+def _cells(row: dict[str, Any], digits: str) -> tuple[str, str]:
+    """Return an estimate and its interval for a table; a dash for the interval of a single seed."""
+    interval = "–" if row["low"] is None else escape(f"[{row['low']:{digits}}, {row['high']:{digits}}]")
+    return f"{row['mean']:{digits}}", interval
 
 
 def _shown(name: str) -> str:
     """Return a name for a table cell, with markup and control characters escaped."""
     return escape(printable(name))
+
+
+@command
+def report(
+    what: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER ...")],
+    /,
+    *,
+    out: Path = Path("report.html"),
+    play: bool = True,
+    open: Switch = False,
+    watch: Switch = False,
+    problem: str = "own",
+) -> None:
+    """Write a self-contained HTML report of runs.
+
+    It shows the verdict, learning curves, the influence network, variance reduction by K, targets, the policy in
+    action, and how to reproduce the results. It loads nothing and can be shared as one file.
+
+    Args:
+        what: Folders of runs (runs that differ only in their seed form one group), folders that contain several of
+            these, and files of discover --out, which are shown as evidence for edges.
+        out: Output file (.html).
+        play: Run policies for films, episodes, scores of reference controllers and variance decompositions. Without it,
+            the report uses only files in the folders.
+        open: Open the report in a browser.
+        watch: Write the report every few seconds until the runs have made all their steps, or until Ctrl-C. The page
+            loads itself again.
+        problem: Name of the problem of the runs. Required to load a problem whose name refers to code or files; repeat
+            the name only if you trust it.
+    """
+    check_output("out", out, ".html")
+    console = Console()
+    from ..runs.report import report as write_report
+
+    def tell(text: str) -> None:
+        if console.is_terminal:
+            console.print(f"{escape(text)} …", style="dim", highlight=False)
+
+    path = write_report(what, out, play=play, watch=watch, trusted=problem, open_browser=open, tell=tell)
+    size = path.stat().st_size / 1000
+    print(f"the report is in {printable(path, limit=MAX_PATH)} ({size:,.0f} kB)")

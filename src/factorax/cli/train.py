@@ -1,12 +1,11 @@
 """`factorax train`: train one run, or several seeds or networks at once."""
 
-import io
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, suppress
-from functools import partial, wraps
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from statistics import stdev
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,94 +13,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from .._checks import Range, check_different, path_of
-from .._files import MIB, read_json, write_json
+from .._files import write_json
+from .._text import printable
 from ..ppo.config import Config
-from ..ppo.methods import find_method, network_for, settings_for
-from ..ppo.presets import NONE, Preset, preset_for, read_preset
-from ..structure.labels import printable
-from .arguments import MAX_PATH, Switch, command, with_help
+from ..ppo.presets import NONE, network_of, preset_for, presets, read_preset, settings_with
+from .arguments import MAX_PATH, Switch, command
 
 if TYPE_CHECKING:
     from ..ppo.model import FactoredPPO
 
-_OWN = "own"
+OWN = "own"
+GROUPS = {
+    "problem": ("network", "preset", "total_timesteps", "seed", "seeds", "networks"),
+    "policy and networks": ("policy", "critic", "hidden", "activation", "architecture", "distribution"),
+    "PPO": ("method", ...),
+    "stepping": ("n_envs", "n_steps", "rollouts", "device"),
+    "output": ("out", "force", "tensorboard", "wandb", "check_network", "variance_report"),
+}
+"""The options under each title of the help; ``...`` stands for all settings that are named nowhere."""
 
 
-class Flags(Config):
-    """The settings as read from the command line, not yet checked: `config` checks them, together."""
-
-    def __post_init__(self) -> None:
-        """Skip the checks of `Config`."""
-
-    @property
-    def config(self) -> Config:
-        """The checked settings."""
-        return Config(**vars(self))
-
-
-with_help(Flags, Config)
-
-
-def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
-    """Return `train` with the defaults selected by these command-line arguments: those of the preset and the method.
-
-    For a vector environment, the number of environments is that of the vector. Options thus override the preset, and
-    ``--help`` shows the values in effect.
-    """
-
-    @wraps(train)
-    def selection(problem: str, /, *, preset: str, method: str, **others: Any) -> tuple[str, str, str]:
-        return problem, preset, method
-
-    try:
-        with redirect_stderr(io.StringIO()):  # the parser prints some errors even without console outputs
-            given = [each for each in arguments if each not in ("-h", "--help")]
-            problem, name, method = tyro.cli(selection, args=given, console_outputs=False)
-        preset = _chosen(problem, name)
-        chosen = NONE if preset is None else preset.name
-        settings, network = settings_for(chosen, method, {}), network_for(chosen, method)
-        n_envs = _own_size(problem)
-    except (SystemExit, ValueError):  # ignored here: the parser or `train` raises it again
-        settings, network, n_envs = {}, None, None
-    if n_envs is not None:
-        settings["n_envs"] = n_envs
-    if not settings:
-        return train
-    return partial(train, settings=Flags(**vars(Config.of(settings))), network=network or _OWN)
-
-
-@command
+@partial(command, config=Config, groups=GROUPS)
 def train(
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")],
     /,
     *,
-    settings: tyro.conf.OmitArgPrefixes[Flags] = Flags(),  # noqa: B008 (frozen)
-    network: str = _OWN,
-    preset: str = _OWN,
-    method: str = NONE,
+    network: Annotated[str | None, tyro.conf.arg(metavar="STR")] = None,
+    preset: str = OWN,
     out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None,
     seeds: Annotated[int, Range(1, 10_000)] = 1,
     networks: tuple[str, ...] = (),
     force: Switch = False,
     tensorboard: Switch = False,
     wandb: Switch = False,
+    **settings: Any,
 ) -> None:
     """Train with factored PPO, or resume a run that was stopped.
 
     Args:
         problem: Name of the problem: queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4, a name of an
             installed plug-in such as traffic:3x3, a Gymnasium id such as CartPole-v1, or package.module:function.
-        settings: Settings of the algorithm.
-        network: Influence network: own (that of the problem), complete (all edges), a file, or a name that the problem
-            has, such as near or lagged of chain:8. adaptive re-estimates the network during training, starting from
-            all edges, or from adaptive:own, adaptive:near, adaptive:FILE; adaptive-state:0:-0.5,0.5 does so in each
-            bin of entry 0 of the observation. curriculum:near,own,complete trains with each network for an equal share
-            of the steps.
+        network: Influence network: own (that of the problem, the default), complete (all edges), a file, or a name that
+            the problem has, such as near or lagged of chain:8. adaptive re-estimates the network during training,
+            starting from all edges, or from adaptive:own, adaptive:near, adaptive:FILE; adaptive-state:0:-0.5,0.5 does
+            so in each bin of entry 0 of the observation. curriculum:near,own,complete trains with each network for an
+            equal share of the steps.
         preset: Tuned settings that replace the defaults of all other options: own (the preset of the problem, if any),
-            none, or a name such as queues.
-        method: Credit-assignment method: ppo, ippo, mappo, coma, difference-rewards, complete, factored or adaptive;
-            none uses the other options. Replaces estimator, policy, critic and network of the preset.
-        out: Folder of the run (default runs/PROBLEM-ESTIMATOR-SEED or runs/PROBLEM-METHOD-SEED, plus the name of the
+            none, or a name such as queues. With a problem, --help says which preset it has.
+        out: Folder of the run (default runs/PROBLEM-METHOD-SEED, plus the name of the
             network or preset if it is not the default). With several seeds, the parent folder of their runs.
         seeds: Number of seeds, counted from --seed, to train at once in one program. JAX problems only.
         networks: Networks to train with instead of --network, all at once in one program. JAX problems only. Folders
@@ -111,50 +70,66 @@ def train(
         wandb: Also log to Weights & Biases (offline unless WANDB_MODE is set), in the same folder.
     """
     loggers = [name for name, wanted in (("tensorboard", tensorboard), ("wandb", wandb)) if wanted]
-    if loggers and (seeds > 1 or networks):
+    together = seeds > 1 or bool(networks)
+    if loggers and together:  # one program trains them all, but each logger belongs to one model
         raise ValueError(f"{loggers[0]}: got --{loggers[0]} with several runs, want it with one seed and one network")
     check_different("networks", networks)
     parent = None if out is None else path_of("out", out, "a folder")
-    if seeds > 1 or networks:
+    if together:
         _find_devices()
     from .. import runs
     from ..ppo.named_networks import folder_name
 
-    config = settings.config
-    used = _chosen(problem, preset)
-    if method != NONE:
-        find_method(method)
-    usual = _OWN if method == NONE else network_for(NONE if used is None else used.name, method) or _OWN
-    name = problem.replace("/", "-").replace(":", "-") + f"-{config.estimator if method == NONE else method}"
-    if network != _OWN and (network != usual or method == NONE):
+    default = preset_for(problem)
+    tuning = default if preset == OWN else None if preset == NONE else read_preset(preset)
+    name_of_preset = NONE if tuning is None else tuning.name
+    settings = settings_with(name_of_preset, settings)
+    n_envs = None if "n_envs" in settings else _vector_size(problem)
+    config = Config.of(settings if n_envs is None else settings | {"n_envs": n_envs})
+    default_network = network_of(name_of_preset, config.method) or OWN
+    network = network or default_network
+
+    name = problem.replace("/", "-").replace(":", "-") + f"-{str(config.method).replace(',', '-')}"
+    if network not in (OWN, config.method.network_name):
         name += f"-{folder_name(network)}"
-    if used is not None and used != preset_for(problem):
-        name += f"-{used.name}"
-    options: dict[str, Any] = {"network": network, "force": force, "progress_bar": sys.stdout.isatty()}
-    if used is not None:
-        print(f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it")
-    if networks:
-        folder = parent or Path("runs") / name
-        outs = {
-            each: [folder / folder_name(each) / f"seed-{config.seed + i}" for i in range(seeds)] for each in networks
-        }
-        options.pop("network")
-        with _hint_at_presets(problem, used):
+    hint = "" if default is None else f"started with the preset {default.name} resumes with --preset {default.name}"
+    if tuning is not None:
+        print(f"using the preset {tuning.name}: options override its settings, and --preset {NONE} trains without it")
+        hint = f"started without the preset {tuning.name} resumes with --preset {NONE}"
+        name += f"-{tuning.name}" if tuning != default else ""
+
+    options: dict[str, Any] = {"force": force, "progress_bar": sys.stdout.isatty()}
+    all_seeds = [config.seed + i for i in range(seeds)]
+    try:
+        if networks:
+            folder = parent or Path("runs") / name
+            outs = {each: [folder / folder_name(each) / f"seed-{seed}" for seed in all_seeds] for each in networks}
             models = runs.train_networks(problem, config, outs, **options)
-        folders = [(each, path) for each, paths in outs.items() for path in paths]
-        _score_all(models, [path for _, path in folders], [f"{each}, " for each, _ in folders])
-        return
-    if seeds == 1:
-        run = parent or Path("runs") / f"{name}-{config.seed}"
-        with _hint_at_presets(problem, used):
-            model = runs.train(problem, config, run, loggers=loggers, **options)
-        _score(model, run, label=f"{model.num_timesteps:,} steps; ")
-        return
-    first = Path("runs") / name if parent is None else parent / "seed"
-    outs = [first.with_name(f"{first.name}-{config.seed + i}") for i in range(seeds)]
-    with _hint_at_presets(problem, used):
-        models = runs.train_seeds(problem, config, outs, **options)
-    _score_all(models, outs, [""] * len(outs))
+            labels = [f"{each}, seed {seed}:" for each in networks for seed in all_seeds]
+            _score(models, [path for paths in outs.values() for path in paths], labels)
+        elif seeds > 1:
+            first = Path("runs") / name if parent is None else parent / "seed"
+            paths = [first.with_name(f"{first.name}-{seed}") for seed in all_seeds]
+            models = runs.train_seeds(problem, config, paths, network=network, **options)
+            _score(models, paths, [f"seed {seed}:" for seed in all_seeds])
+        else:
+            path = parent or Path("runs") / f"{name}-{config.seed}"
+            model = runs.train(problem, config, path, network=network, loggers=loggers, **options)
+            _score([model], [path], [f"{model.num_timesteps:,} steps;"])
+    except FileExistsError as error:  # of other settings: the difference may be the preset
+        raise FileExistsError(f"{error}. A run that was {hint}" if hint else str(error)) from None
+
+
+def help_text(words: Sequence[str]) -> str | None:
+    """Return the start of the help, with the preset that these arguments select; None if they select none."""
+    # Found here, because the parser prints the help before it returns anything.
+    parts = [part for word in words for part in word.split("=", 1)]
+    name = parts[parts.index("--preset") + 1] if "--preset" in parts[:-1] else OWN
+    preset = next(filter(None, map(preset_for, words)), None) if name == OWN else presets().get(name)
+    if preset is None:
+        return None
+    settings = ", ".join(f"{name} {value}" for name, value in preset.settings.items())
+    return f"Train with factored PPO. The preset {preset.name} changes defaults: {settings}."
 
 
 def _find_devices() -> None:
@@ -169,83 +144,37 @@ def _find_devices() -> None:
     threading.Thread(target=find, daemon=True).start()
 
 
-def _own_size(problem: str) -> int | None:
+def _vector_size(problem: str) -> int | None:
     """Return the number of sub-environments if ``package.module:function`` returns a vector environment, else None."""
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", problem):
         return None
+    from ..ppo.model import vector_size
     from ..problems.registry import leads_to
 
     try:
-        if not leads_to(problem):
-            return None
-        from ..ppo.model import vector_size  # imports JAX, which --help does without
-
-        return vector_size(problem)
-    except Exception:  # raised by the user's code, which `train` calls again
+        return vector_size(problem) if leads_to(problem) else None
+    except Exception:  # raised by the user's code, which is called again
         return None
 
 
-def _chosen(problem: str, preset: str) -> Preset | None:
-    """Return the preset selected by a problem and ``--preset``."""
-    if preset == NONE:
-        return None
-    return preset_for(problem) if preset == _OWN else read_preset(preset)
+def _score(models: Sequence["FactoredPPO"], outs: Sequence[Path], labels: Sequence[str]) -> None:
+    """Evaluate final policies over ten episodes, write the scores to their folders and print them.
 
-
-@contextmanager
-def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
-    """Add a hint to the error about changed settings: the difference may be the preset."""
-    default = preset_for(problem)
-    if preset is not None:
-        hint = f"A run that was started without the preset {preset.name} resumes with --preset {NONE}"
-    elif default is not None:
-        hint = f"A run that was started with the preset {default.name} resumes with --preset {default.name}"
-    else:
-        hint = ""
-    try:
-        yield
-    except FileExistsError as error:
-        raise FileExistsError(f"{error}. {hint}" if hint else str(error)) from None
-
-
-def _score_all(models: Sequence["FactoredPPO"], outs: Sequence[Path], labels: Sequence[str]) -> None:
-    """Score models that were trained together, as `_score` does, with episodes that run in parallel."""
-    from ..runs.folder import SCORE
-    from ..runs.seeds import evaluate_seeds
-
-    scores = [_read_score(out / SCORE, model.num_timesteps) for model, out in zip(models, outs, strict=True)]
-    returns: Sequence[Any] = evaluate_seeds(models) if None in scores else [None] * len(models)
-    for model, out, label, played in zip(models, outs, labels, returns, strict=True):
-        _score(model, out, label=f"{label}seed {model.config.seed}: ", played=played)
-
-
-def _score(model: "FactoredPPO", out: Path, *, label: str, played: Any = None) -> None:
-    """Evaluate the final policy over ten episodes, print its return, and write the scores to `out`.
-
-    `played`: returns of these episodes, with the most probable actions and with sampled ones, if there are any.
+    The scores of policies that were not trained since they were evaluated are read.
     """
-    from ..runs.folder import SCORE
+    from ..runs.folder import SCORE, read_evaluation
+    from ..runs.training import evaluate_together
 
-    path = out / SCORE
-    score = _read_score(path, model.num_timesteps)
-    if score is None:
-        if played is None:
-            played = [model.evaluate(10, deterministic=most_probable)["episodes"] for most_probable in (True, False)]
-        best, sampled = played
-        score = {"timesteps": model.num_timesteps, "return": float(best.mean()), "episodes": best.tolist()}
-        score |= {"sampled": float(sampled.mean())}
-        write_json(path, score)
-    error = stdev(score["episodes"]) / len(score["episodes"]) ** 0.5
-    result = f"{label}return of 10 episodes {score['return']:.4g} ± {error:.2g}"
-    print(f"{result}; the run is in {printable(out, limit=MAX_PATH)}")
-
-
-def _read_score(path: Path, timesteps: int) -> Any:
-    """Return the stored score; None if the policy was never evaluated, or has been trained since."""
-    try:
-        score = read_json(path, MIB)
-        numbers = [score["return"], *score["episodes"]]
-        fits = score["timesteps"] == timesteps and len(numbers) > 2
-        return score if fits and all(type(x) in (int, float) and abs(x) < 1e300 for x in numbers) else None
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
+    scores: list[Sequence[float]] = [
+        read_evaluation(out, model.num_timesteps) for model, out in zip(models, outs, strict=True)
+    ]
+    missing = [i for i, score in enumerate(scores) if len(score) < 2]
+    returns = evaluate_together([models[i] for i in missing]) if missing else []
+    for i, (best, sampled) in zip(missing, returns, strict=True):
+        scores[i] = best.tolist()
+        score = {"timesteps": models[i].num_timesteps, "return": float(best.mean()), "episodes": scores[i]}
+        write_json(outs[i] / SCORE, score | {"sampled": float(sampled.mean())})
+    for out, label, score in zip(outs, labels, scores, strict=True):
+        mean, error = sum(score) / len(score), stdev(score) / len(score) ** 0.5
+        result = f"{label} return of {len(score)} episodes {mean:.4g} ± {error:.2g}"
+        print(f"{result}; the run is in {printable(out, limit=MAX_PATH)}")

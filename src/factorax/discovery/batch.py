@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from .._checks import Count, Seed, Share, check_each, checked, listed, real_array, shown
+from .._checks import Count, Seed, Share, check_each, checked, listed, real_array
+from .._text import counted, shown, some
 from ..problems.bandits import Bandit
 from ..rollouts.factory import play
-from ..spaces import ActionSpace
 from ..spec import Spec
-from ..structure.labels import check_labels, counted, default_labels, some
+from ..structure.labels import check_labels, default_labels
 from .result import Discovery, MethodName, TargetKind
 from .simulators import check_forgetful
 
@@ -58,6 +59,7 @@ class Batch:
                 "and (N, m)"
             )
         n_samples, n, m = self.shape
+        # The state is checked by its first axis only: it may have any number of features.
         for name, first, ndim in (("uniforms", (n_samples, n), 2), ("state", (n_samples,), 2), ("weights", (m,), 1)):
             shape = np.shape(getattr(self, name))
             if getattr(self, name) is not None and (len(shape) != ndim or shape[: len(first)] != first):
@@ -80,12 +82,15 @@ class Batch:
         least, n_samples = checked("least", least, Count), len(self.psi)
         for name in ("scores", "psi", "uniforms", "state"):
             array = getattr(self, name)
-            if array is not None and not _is_finite(array):  # a fast check by the sum
-                where = np.argwhere(~np.isfinite(array))[0].tolist()
+            with np.errstate(invalid="ignore", over="ignore"):
+                if array is None or np.isfinite(array.sum()):  # without an array of booleans of its size
+                    continue
+            invalid = np.argwhere(~np.isfinite(array))
+            if len(invalid):
                 raise ValueError(
-                    f"{name}: {counted(int((~np.isfinite(array)).sum()), 'entry is', 'entries are')} not finite, the "
-                    f"first at sample {where[0]}, column {where[1]}; want finite numbers: exclude such "
-                    "samples, or fix their source"
+                    f"{name}: {counted(len(invalid), 'entry is', 'entries are')} not finite, the first at sample "
+                    f"{invalid[0][0]}, column {invalid[0][1]}; want finite numbers: exclude such samples, or fix their "
+                    "source"
                 )
         if self.uniforms is None and uniforms:
             raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function")
@@ -127,10 +132,7 @@ class Batch:
         >>> found.actions, found.samples.tolist(), found.notes
         (('heat', 'vent'), [[50], [50]], ('of May',))
         """
-        listed("notes", notes, "a list of sentences")
         n_samples, n, m = self.shape
-        if real_array("effect", effect, finite=False).shape != (n, m):
-            raise ValueError(f"effect: got {shown(effect)}, shape {np.shape(effect)}, want ({n}, {m})")
         return Discovery(
             method,
             self.kind,
@@ -143,11 +145,6 @@ class Batch:
             notes=(*self.notes, *notes),
             steps=n_samples,
         )
-
-
-def _is_finite(array: np.ndarray) -> bool:
-    with np.errstate(invalid="ignore", over="ignore"):
-        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 
 
 def collect(
@@ -176,12 +173,14 @@ def collect(
     check_each(_COLLECTING, samples=samples, horizon=horizon, gamma=gamma, n_envs=n_envs, seed=seed)
     if policy is not None and not hasattr(policy, "learner"):
         raise TypeError(f"policy: got {shown(policy)}, want a FactoredPPO, or None for a neutral one")
+    # A bandit has one state, so that N draws need no environment.
     if isinstance(problem, Bandit):
         a = np.random.default_rng(seed).normal(size=(samples, problem.n))
         psi, net = np.asarray(problem.targets(a)), problem.network
         return Batch(
             a, psi, special.ndtr(a), weights=problem.weights, kind="one-step", actions=net.actions, targets=net.targets
         )
+    # The last steps of each environment lack a whole return.
     n_steps = -(-samples // n_envs) + horizon - 1
     spec = Spec.of(problem, distribution="clip")
     if spec.network_is_default:
@@ -192,18 +191,33 @@ def collect(
     if policy is not None:  # the policy may have another distribution over the same components
         spec = replace(spec, components=policy.spec.components)
     space, local = spec.components, spec.local
-    transitions = play(spec, _act(policy, space), n_envs=n_envs, n_steps=n_steps, seed=seed)
+    neutral, spread = space.neutral()
+    if policy is not None:
+        check_forgetful(policy)
+
+    def act(key: jax.Array, obs: jax.Array) -> jax.Array:
+        if policy is not None:
+            return policy.learner.act(policy.state, key, obs)
+        return space.sample(key, jnp.broadcast_to(neutral, (len(obs), *neutral.shape)), spread)
+
+    transitions = play(spec, act, n_envs=n_envs, n_steps=n_steps, seed=seed)
     ended = np.asarray(transitions.terminated | transitions.truncated)
-    psi, sure = _returns(np.asarray(transitions.psi, float), ended, horizon, gamma)
-    obs = np.asarray(transitions.obs, float)[:sure]
-    parameters, spread = _distribution(policy, space, obs)
-    actions = np.asarray(transitions.action, float)[:sure]
+    psi = returns_of(np.asarray(transitions.psi, float), ended, horizon, gamma)
+    obs = np.asarray(transitions.obs, float)[: len(psi)]
+    parameters = np.broadcast_to(np.asarray(neutral), (*obs.shape[:-1], *neutral.shape))
+    if policy is not None:
+        inputs = policy.learner.normalised(policy.state.obs, jnp.asarray(obs, jnp.float32))
+        parameters, spread = policy.state.agent.policy(inputs, policy.learner.rule.local(inputs))
+        parameters = np.asarray(parameters)
+    actions = np.asarray(transitions.action, float)[: len(psi)]
+    # For choices: uniform between F below and F at the action, with random numbers of its own stream.
     between = np.random.default_rng([seed, 1]).random(actions.shape)
     scores, uniforms = space.standardised(parameters, spread, actions, between)
     flat = obs.reshape(-1, obs.shape[-1])
     features = _features(flat, None if local is None else np.asarray(local(jnp.asarray(flat))), len(space))
     scores = scores.reshape(-1, len(space))
     if features is not None:
+        # An action that helps in one state and harms in another has a score of mean zero, but not times the state.
         scores = np.concatenate([scores[..., None], scores[..., None] * features], axis=-1)
     rows = slice(0, samples)
     return Batch(
@@ -219,33 +233,17 @@ def collect(
     )
 
 
-def _returns(psi: np.ndarray, ended: np.ndarray, horizon: int, gamma: float) -> tuple[np.ndarray, int]:
-    """Return sums over `horizon` steps from each time with that many steps left, ``(T − horizon + 1, B, m)``."""
-    sure = len(psi) - horizon + 1
-    total, alive = np.zeros_like(psi[:sure]), np.ones((sure, psi.shape[1], 1))
+def returns_of(psi: np.ndarray, ended: np.ndarray, horizon: int, gamma: float) -> np.ndarray:
+    """Return sums over `horizon` steps, cut at the end of the episode, ``(T − horizon + 1, B, m)``.
+
+    Later times are left out: their episodes continue, but fewer steps of them are known.
+    """
+    whole = len(psi) - horizon + 1
+    total, alive = np.zeros_like(psi[:whole]), np.ones((whole, psi.shape[1], 1))
     for k in range(horizon):
-        total += gamma**k * alive * psi[k : k + sure]
-        alive *= ~ended[k : k + sure, :, None]
-    return total, sure
-
-
-def _act(policy: Any, space: ActionSpace) -> Any:
-    if policy is not None:
-        check_forgetful(policy)
-        return lambda key, obs: policy.learner.act(policy.state, key, obs)
-    parameters, spread = space.neutral()
-    return lambda key, obs: space.sample(key, jnp.broadcast_to(parameters, (len(obs), *parameters.shape)), spread)
-
-
-def _distribution(policy: Any, space: ActionSpace, obs: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Return parameters ``(T, B, c, width)`` and spread of the acting policy."""
-    if policy is None:
-        parameters, spread = space.neutral()
-        return np.broadcast_to(np.asarray(parameters), (*obs.shape[:-1], *parameters.shape)), spread
-    learner, state = policy.learner, policy.state
-    inputs = learner.normalised(state.obs, jnp.asarray(obs, jnp.float32))
-    parameters, spread = state.agent.policy(inputs, learner.see(inputs))
-    return np.asarray(parameters), spread
+        total += gamma**k * alive * psi[k : k + whole]
+        alive *= ~ended[k : k + whole, :, None]
+    return total
 
 
 def _features(obs: np.ndarray, local: np.ndarray | None, n: int, most: int = 16) -> np.ndarray | None:

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_MOST_RUNS = 6
+MAX_RUNS = 6
 """Maximum number of new runs in a plan. On 10×10 lights, most plans have three to five: more runs rule out less per
 run."""
-_STARTS = 4
+RANDOM_STARTS = 4
 """Number of random initial codes for each number of runs. If all edges of 10×10 lights are known, 20 episodes per pair
 take 193 runs with one initial code and 182 with four."""
-_SWEEPS = 6
+MAX_SWEEPS = 6
 """Maximum number of passes over all factors."""
-_THINNED = 0.03
+RANDOM_CODES = 0.03
 """Probability that a factor's code is replaced by a random one that does not reduce what its targets can test."""
-_LIKELY = 100.0
+WORTH_OF_LIKELY = 100.0
 """Value of testing a pair if all similar targets have the edge, relative to a pair for which none has."""
 
 
@@ -46,22 +46,24 @@ def plan(
     """
     n = len(known)
     runs = np.zeros((0, n), bool) if runs is None else runs
-    worth = np.where(known, 0.0, np.square(need) * (1 + _LIKELY * likeness(known)))
-    wanted = worth.any(axis=0)
-    if not wanted.any():
+    worth = np.where(known, 0.0, np.square(need) * (1 + WORTH_OF_LIKELY * likeness(known)))
+    searched = worth.any(axis=0)
+    if not searched.any():
         return np.zeros((0, n), bool)
-    families, member = np.unique(known[:, wanted], axis=1, return_inverse=True)
+    # Targets with the same parents are told apart by no run, and grids have many of them.
+    families, member = np.unique(known[:, searched], axis=1, return_inverse=True)
     of_families = np.zeros((families.shape[1], n))
-    np.add.at(of_families, member.ravel(), worth[:, wanted].T)
+    np.add.at(of_families, member.ravel(), worth[:, searched].T)
     first = max(len(runs), 1)
     best, most = np.zeros((0, n), bool), -1.0
-    for more in range(1, _MOST_RUNS + 1):
+    for more in range(1, MAX_RUNS + 1):
         values = []
-        for _ in range(_STARTS):
+        for _ in range(RANDOM_STARTS):
             codes = _Codes.random(families.T, of_families, runs, first + more, rng, all_pairs)
             values.append(codes.improve(rng) / (more + (first > len(runs))))
             if values[-1] > most:
                 best, most = codes.groups(rng)[first:], values[-1]
+        # The value per run falls from here on: more runs disturb more targets.
         if max(values) < most:
             break
     return best
@@ -112,8 +114,8 @@ class _Codes:
         between the pairs of its families."""
         first = max(len(runs), 1)
         free = n_runs - first
-        made = np.zeros((1, parents.shape[1]), bool) if not len(runs) else runs
-        prefixes, of_factor = np.unique(made.T, axis=0, return_inverse=True)
+        earlier = np.zeros((1, parents.shape[1]), bool) if not len(runs) else runs
+        prefixes, of_factor = np.unique(earlier.T, axis=0, return_inverse=True)
         patterns = (np.arange(2**free)[:, None] >> np.arange(free)) % 2 == 1
         bits = np.hstack([np.repeat(prefixes, 2**free, axis=0), np.tile(patterns, (len(prefixes), 1))])
         allowed = np.arange(len(bits)) // 2**free == of_factor.reshape(-1, 1)
@@ -132,17 +134,18 @@ class _Codes:
         by_code = np.zeros((len(self.parents), len(self.bits)))  # total value of the factors with each code
         np.add.at(by_code.T, self.code, self.worth.T)
         disturbed = self.parents.astype(np.float32) @ self.separates[self.code]
-        told = ((disturbed == 0).astype(np.float32) @ self.separates.T > 0).astype(np.float32)
-        for _ in range(_SWEEPS):
+        informs = ((disturbed == 0).astype(np.float32) @ self.separates.T > 0).astype(np.float32)
+        for _ in range(MAX_SWEEPS):
             changed = False
             for i in rng.permutation(self.parents.shape[1]):
-                old, theirs = self.code[i], np.flatnonzero(self.parents[:, i])
-                value = self.worth[:, i] @ told
-                left = disturbed[theirs] - self.separates[old]
-                still = (left == 0)[:, None] & (self.separates == 0)[None]  # families, codes, pairs
-                would_tell = still.astype(np.float32) @ self.separates.T > 0  # families, codes of i, codes of others
-                value += (would_tell * by_code[theirs][:, None]).sum(axis=(0, 2))
+                old, families_of_factor = self.code[i], np.flatnonzero(self.parents[:, i])
+                value = self.worth[:, i] @ informs
+                remaining = disturbed[families_of_factor] - self.separates[old]
+                still = (remaining == 0)[:, None] & (self.separates == 0)[None]  # families, codes, pairs
+                would_inform = still.astype(np.float32) @ self.separates.T > 0  # families, codes of i, codes of others
+                value += (would_inform * by_code[families_of_factor][:, None]).sum(axis=(0, 2))
                 value = np.where(self.allowed[i], value, -1.0)
+                # At random among equals, so that the plans of several episodes differ.
                 new = rng.choice(np.flatnonzero(value >= value.max() * (1 - 1e-9)))
                 if new == old:
                     continue
@@ -150,11 +153,11 @@ class _Codes:
                 self.code[i] = new
                 by_code[:, old] -= self.worth[:, i]
                 by_code[:, new] += self.worth[:, i]
-                disturbed[theirs] = left + self.separates[new]
-                told[theirs] = would_tell[:, new]
+                disturbed[families_of_factor] = remaining + self.separates[new]
+                informs[families_of_factor] = would_inform[:, new]
             if not changed:
                 break
-        return float((told * by_code).sum())
+        return float((informs * by_code).sum())
 
     def groups(self, rng: np.random.Generator) -> np.ndarray:
         """Return all runs ``(N, n)``. Some codes are replaced by random ones, so that two factors whose changes cancel
@@ -162,6 +165,6 @@ class _Codes:
         quiet = (self.parents.astype(np.float32) @ self.separates[self.code] == 0).astype(np.float32)
         harmless = self.allowed & (self.parents.T.astype(np.float32) @ quiet @ self.separates.T == 0)
         drawn = np.where(harmless, rng.random(harmless.shape), -1.0).argmax(axis=1)
-        code = np.where(rng.random(len(self.code)) < _THINNED, drawn, self.code)
-        told = (quiet @ self.separates.T > 0)[:, code] * self.worth
-        return self.bits[code if told.any() else self.code].T
+        code = np.where(rng.random(len(self.code)) < RANDOM_CODES, drawn, self.code)
+        informs = (quiet @ self.separates.T > 0)[:, code] * self.worth
+        return self.bits[code if informs.any() else self.code].T

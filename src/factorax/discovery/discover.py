@@ -12,6 +12,7 @@ from .interventional import intervene
 from .result import Discovery, MethodName
 from .score import score_test
 
+# Methods that need samples only, so that recorded data will do.
 _OF_DATA = {"score": score_test, "dependence": dependence_test, "gated": gated_critic}
 
 
@@ -34,6 +35,7 @@ def discover(problem: Any, method: MethodName = "interventional", **options: Any
             raise TypeError("problem: got a Batch, which cannot be replayed; want method='score' or 'dependence'")
         check_options(options, _options_of(intervene), "method='interventional'")
         return intervene(problem, **options)
+    # Before samples are collected, which may take minutes.
     check_options(options, (*_options_of(_OF_DATA[method]), *_options_of(collect)), f"method={method!r}")
     if isinstance(problem, Batch):
         check_options(options, _options_of(_OF_DATA[method]), f"method={method!r} on a Batch")

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ..structure.labels import some
+from .._text import some
 from .group_testing import any_of, shown
 from .simulator import Simulator
 from .streams import held_steps
 
-_COMPARED = 64
+MAX_PAIRED_RUNS = 64
 """Runs of an episode up to which every two are compared: where there are more, most change one factor each."""
 
 
@@ -29,10 +29,11 @@ class Reruns:
 
     def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):
         self.simulator, self.seed, self.not_finite = simulator, seed, not_finite
+        # Influence over long distances may need many actors to do the same for a while.
         alike = seed % 2 == 0  # in every second episode
-        acted = simulator.sequence(rng, alike=alike) if simulator.policy is None else simulator.acted(seed)
-        self.forced, self.at = simulator.unlike(acted, rng), int(rng.integers(simulator.horizon))
-        self.acted, self.base = acted, None if name == "closed-loop" else acted
+        actions = simulator.sequence(rng, alike=alike) if simulator.policy is None else simulator.acted(seed)
+        self.forced, self.at = simulator.unlike(actions, rng), int(rng.integers(simulator.horizon))
+        self.acted, self.base = actions, None if name == "closed-loop" else actions
         self.once = name == "one-step"
         # Where others react, what both runs have in common may hold fixed what carries the influence.
         self.all_pairs = name != "closed-loop"
@@ -57,12 +58,13 @@ class Reruns:
         if notes is None:
             return
         first = self._notes = notes[0] if self._notes is None else self._notes
-        held = held_steps(first, notes[len(notes) - len(groups) :])
-        if (held < self.simulator.horizon).any():
-            raise ShiftedError(groups[held.argmin()], int(held.min()))
+        steps_held = held_steps(first, notes[len(notes) - len(groups) :])
+        if (steps_held < self.simulator.horizon).any():
+            raise ShiftedError(groups[steps_held.argmin()], int(steps_held.min()))
 
     def _run(self, groups: np.ndarray) -> np.ndarray:
         """Return the targets of every group, ``(B, T, m)``, after those of no group if there was no run before."""
+        # The unchanged run comes first, and with other runs in one call: simulators play several at a time.
         first = np.zeros((int(not len(self.runs)), groups.shape[1]), bool)
         if self.once:
             targets = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
@@ -82,7 +84,7 @@ class Reruns:
         self.outcomes += list(self._run(groups))
         self._finite += [bool(np.isfinite(outcome).all()) for outcome in self.outcomes[known:]]
         new = range(max(known, 1), len(self.runs))
-        few = self.all_pairs and len(self.runs) <= _COMPARED
+        few = self.all_pairs and len(self.runs) <= MAX_PAIRED_RUNS
         pairs = [(a, b) for b in new for a in (range(b) if few else sorted({0, like}))]
         change, peak = map(np.array, zip(*(self._compare(a, b) for a, b in pairs), strict=True))
         moved = peak > self.simulator.least_change
@@ -109,6 +111,7 @@ class Reruns:
     def _compare(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the changes of all targets between two runs: of their sums, and the largest in a step."""
         first, after = self.outcomes[a], self.outcomes[b]
+        # Steps from the first non-finite target on are compared with nothing; the result notes it.
         if not (self._finite[a] and self._finite[b]):
             finite = np.isfinite(first).all(axis=1) & np.isfinite(after).all(axis=1)
             t = int(finite.argmin())

@@ -11,7 +11,7 @@ import optax
 from .._checks import Count, NotNegative, Range, Seed, check_each, check_type
 from .batch import Batch
 from .result import Discovery
-from .score import less_baseline
+from .score import without_baseline
 
 _LOW, _HIGH, _TEMPERATURE = -0.1, 1.1, 2 / 3  # of the hard-concrete distribution, as published
 _WAVES = 4
@@ -83,14 +83,14 @@ def gated_critic(
     check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
     batch = batch.checked(least=30, uniforms=True)
     n_samples, n, m = batch.shape
-    dead, still, notes = batch.constant()
+    constant_actions, constant_targets, notes = batch.constant()
     half = n_samples // 2
     order = np.random.default_rng(seed).permutation(n_samples)[: 2 * half]
     halves = jax.tree.map(lambda x: jnp.asarray(x[order].reshape(2, half, *x.shape[1:]), jnp.float32), _data(batch))
     rho = penalty * np.log(20 * n * m) / n_samples
     logits = _learn(halves, jax.random.key(seed), rho, hidden=hidden, steps=steps, batch_size=min(batch_size, half))
     effect = np.asarray(_chance(logits), float)
-    effect[dead], effect[:, still] = 0.0, 0.0
+    effect[constant_actions], effect[:, constant_targets] = 0.0, 0.0
     return batch.discovery("gated", effect, effect_unit="probability that the gate is open", notes=notes)
 
 
@@ -100,7 +100,7 @@ def _data(batch: Batch) -> _Data:
     assert batch.uniforms is not None
     waves = [np.sqrt(2) * np.cos(k * np.pi * batch.uniforms) for k in range(1, _WAVES + 1)]
     state = np.zeros((len(acts), 0)) if batch.state is None else batch.state
-    psi, _ = less_baseline(batch.psi, batch.state)
+    psi, _ = without_baseline(batch.psi, batch.state)
     return _Data(actions=_standard(acts), waves=np.stack(waves, axis=-1), state=_standard(state), psi=_standard(psi))
 
 
@@ -165,22 +165,21 @@ def _learn(
         errors = jax.vmap(lambda c, k, x: _loss(c, _gates(logits, k), x))(critics, noise, data)
         return errors.mean() + rho * _chance(logits).sum()
 
-    def step(carry: Any, now: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        t, key = now
+    def step(carry: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+        t, key = inputs
         critics, logits, moments, gate_moments = carry
         picks, noise = jax.random.split(key)
         rows = jax.random.randint(picks, (2, batch_size), 0, half)
         training = jax.vmap(lambda x, i: jax.tree.map(lambda a: a[i], x))(halves, rows)
-        held = jax.tree.map(lambda x: x[::-1], training)
+        other_half = jax.tree.map(lambda x: x[::-1], training)
         keys = jax.random.split(noise, 2)
         opened = jax.vmap(lambda k: jnp.where(t < steps // 3, 1.0, _gates(logits, k)))(keys)
         slope = jax.vmap(jax.grad(_loss))(critics, opened, training)
         change, moments = for_weights.update(slope, moments)
-        gate_slope = jax.grad(held_out)(logits, critics, keys, held)
+        gate_slope = jax.grad(held_out)(logits, critics, keys, other_half)
         gate_change, gate_moments = for_gates.update(gate_slope, gate_moments)
         critics = optax.apply_updates(critics, change)
-        # At most 3: there the gradient P(1 − P) of the penalty is still noticeable, and gates opened by chance can
-        # close.
+        # At most 3: there the gradient P(1 − P) of the penalty is still noticeable, and gates opened by chance close.
         logits = jnp.where(t < steps // 3, logits, jnp.clip(logits + gate_change, -6.0, 3.0))
         return (critics, logits, moments, gate_moments), None
 

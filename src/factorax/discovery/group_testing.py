@@ -26,13 +26,13 @@ from .comparison_plan import likeness
 
 Test = Callable[[np.ndarray], np.ndarray]
 """Maps groups, booleans ``(B, n)``, to the targets that each moved, booleans ``(B, m)``."""
-_TRIED = 24
+CANDIDATES = 24
 """Number of candidate groups of each kind."""
-_CLIMBED = 3
+IMPROVED_CANDIDATES = 3
 """Number of candidates that are improved further."""
-_DENSE = 0.055
+DENSE_SHARE = 0.055
 """Share of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
-_STANDS_OUT = 0.3
+MIN_LIKENESS = 0.3
 """Likeness above which a suspect is changed alone."""
 
 
@@ -71,6 +71,7 @@ def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
     edges, ruled_out = known | shown(groups, moved), any_of(groups.T, ~moved)
     while True:
         is_open = ~ruled_out & ~edges
+        # The only open factor of a group must have moved the target, if no known edge can have.
         last = moved & ~any_of(groups, edges) & (_count(groups, is_open) == 1)
         if not last.any():
             return Trial(groups=groups, moved=moved, edges=edges, open=is_open)
@@ -91,15 +92,16 @@ def resolve(test: Test, known: np.ndarray, rng: np.random.Generator, rate: float
     n, m = known.shape
     groups, moved = np.zeros((0, n), bool), np.zeros((0, m), bool)
     trial = decode(groups, moved, known)
+    # A rate of 0 would make every outcome certain and all groups equal.
     rate = float(np.clip(rate, 0.1 / n, 0.5))
     while trial.open.any():
-        dense = (rate * trial.open + trial.edges).mean() > _DENSE
+        dense = (rate * trial.open + trial.edges).mean() > DENSE_SHARE
         new = np.eye(n, dtype=bool) if dense else next_group(trial, rng, rate)[None]
         outcome = test(new)
-        asked = ~any_of(new, trial.edges)[0] & any_of(new, trial.open)[0]
-        if asked.any():
-            expected = 1 - (1 - rate) ** _count(new[:1], trial.open)[0][asked]
-            rate = float(np.clip(rate * np.clip(outcome[0][asked].mean() / expected.mean(), 0.5, 2.0), 1e-9, 0.5))
+        open_pairs = ~any_of(new, trial.edges)[0] & any_of(new, trial.open)[0]
+        if open_pairs.any():
+            expected = 1 - (1 - rate) ** _count(new[:1], trial.open)[0][open_pairs]
+            rate = float(np.clip(rate * np.clip(outcome[0][open_pairs].mean() / expected.mean(), 0.5, 2.0), 1e-9, 0.5))
         groups, moved = np.vstack([groups, new]), np.vstack([moved, outcome])
         trial = decode(groups, moved, known)
         if dense:
@@ -114,15 +116,15 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
     """
     targets, suspects, _ = suspects_of(trial)
     n = len(suspects)
-    asked = trial.open & (rate is not None)
-    asked[:, targets] |= suspects
-    log_none = np.where(asked, np.log1p(np.float32(-(rate or 1e-6))), np.float32(0.0))
+    open_pairs = trial.open & (rate is not None)
+    open_pairs[:, targets] |= suspects
+    log_none = np.where(open_pairs, np.log1p(np.float32(-(rate or 1e-6))), np.float32(0.0))
     of_suspects = np.where(suspects, log_none[:, targets], np.float32(0.0))
     log_none[:, targets] -= of_suspects
     any_suspect = np.expm1(of_suspects.sum(axis=0))
     parents = trial.edges.astype(np.float32)
 
-    def told(groups: np.ndarray) -> np.ndarray:
+    def information(groups: np.ndarray) -> np.ndarray:
         """Return the entropy of each group's outcome, summed over targets, ``(B,)``."""
         groups = groups.astype(np.float32)
         moves = -np.expm1(groups @ log_none)  # expm1 is accurate for small values
@@ -130,22 +132,22 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
         moves = np.clip(moves, 0.0, 1.0)
         return ((entr(moves) + entr(1 - moves)) * (groups @ parents < 0.5)).sum(axis=1)
 
-    active = asked.any(axis=1)
-    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: what cancels must not always be together
-    anywhere = (rng.random((_TRIED, n)) < size[:, None]) & active
-    picked = rng.choice(np.flatnonzero(asked.any(axis=0)), _TRIED)  # targets; a group has open factors of one
-    size = 0.5 ** rng.integers(0, 4, _TRIED)
-    for_one = asked[:, picked].T & (rng.random((_TRIED, n)) < size[:, None])
-    singles = np.eye(n, dtype=bool)[np.argsort(-asked.sum(axis=1))[:4]]
-    tried = np.vstack([anywhere, for_one, singles, active])
-    value = told(tried)
-    order = np.argsort(-value)[:_CLIMBED]
-    best, most = np.vstack([tried[order], active]), np.append(value[order], value[-1])
-    for family in rng.permutation(np.unique(trial.edges, axis=1).T)[
-        : 2 * _TRIED
-    ]:  # one less, as long as that tells more
+    active = open_pairs.any(axis=1)
+    # Half of the factors at most: two whose changes cancel must not always be together.
+    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, CANDIDATES)
+    anywhere = (rng.random((CANDIDATES, n)) < size[:, None]) & active
+    one_target = rng.choice(np.flatnonzero(open_pairs.any(axis=0)), CANDIDATES)  # whose open factors form a group
+    size = 0.5 ** rng.integers(0, 4, CANDIDATES)
+    for_one = open_pairs[:, one_target].T & (rng.random((CANDIDATES, n)) < size[:, None])
+    singles = np.eye(n, dtype=bool)[np.argsort(-open_pairs.sum(axis=1))[:4]]
+    candidates = np.vstack([anywhere, for_one, singles, active])
+    value = information(candidates)
+    order = np.argsort(-value)[:IMPROVED_CANDIDATES]
+    best, most = np.vstack([candidates[order], active]), np.append(value[order], value[-1])
+    # Leave out the parents of one target at a time, as long as that tells more about the others.
+    for family in rng.permutation(np.unique(trial.edges, axis=1).T)[: 2 * CANDIDATES]:
         less = best & ~family
-        value = told(less)
+        value = information(less)
         better = value > most
         best[better], most[better] = less[better], value[better]
     return best[most.argmax()]
@@ -159,7 +161,7 @@ def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
     targets, suspects, _ = suspects_of(trial)
     share = np.where(suspects, likeness(known)[:, targets], 0.0)
     share /= np.maximum(share.sum(axis=0), 1e-12)
-    standing = np.where(share > _STANDS_OUT, share, 0.0).sum(axis=1)
+    standing = np.where(share > MIN_LIKENESS, share, 0.0).sum(axis=1)
     return (np.arange(len(known)) == standing.argmax()) & standing.any()
 
 
@@ -180,6 +182,7 @@ def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def any_of(groups: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """Return whether a group ``(B, n)`` contains one of the pairs ``(n, m)``, for each target: a boolean product."""
+    # In single precision by BLAS, which is many times as fast as a product of booleans.
     return groups.astype(np.float32) @ pairs.astype(np.float32) > 0.5
 
 

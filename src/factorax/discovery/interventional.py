@@ -13,8 +13,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._checks import NotNegative, Range, check_each, checked, listed
+from .._text import counted, some, warn
 from ..structure import InfluenceNetwork, LaggedNetwork, StructureWarning
-from ..structure.labels import counted, edge_label, some, warn
+from ..structure.labels import edge_label
 from ..structure.network import as_network
 from .comparison_plan import plan
 from .episode import Reruns, ShiftedError, names_of
@@ -81,6 +82,7 @@ def intervene(
     checked("tolerance", tolerance, NotNegative | None)
     places = [checked("exogenous", each, Annotated[int, Range(0)])
               for each in listed("exogenous", exogenous, "places in the flat observation")]  # fmt: skip
+    # Everything below may raise: the simulator may be a process.
     simulator = simulator_of(problem, horizon, policy, places)
     try:
         state = _check_repeats(simulator, seed, streams)
@@ -94,6 +96,7 @@ def intervene(
         if not by_tests:
             try:
                 networks = {name: _network(simulator, name, trials, groups, seed, granted) for name in names}
+            # Replays show nothing any more: start again with tests over seeds.
             except ShiftedError as shift:
                 _warn_of_shift(simulator, shift)
                 state, by_tests = "shifted", True
@@ -152,9 +155,9 @@ def measure_lags(
         return LaggedNetwork.from_lags(np.where(net.to_dense() > 0, first, -1), net.actions, net.targets)
 
 
-_WEAK = 1e-3
+WEAK_EFFECT = 1e-3
 """Effects below this share of a target's spread may be rounding errors of a simulator."""
-_ALONE = 8
+SINGLE_FACTORS = 8
 """Number of factors that are changed one by one if such effects occur, to see how many there are."""
 
 
@@ -183,6 +186,7 @@ class _Evidence:
     def add(self, episode: Reruns) -> None:
         groups, moved, edges = episode.groups.astype(int), episode.moved, self.edges
         stayed = groups.T @ ~moved
+        # With two known parents in the group, the change cannot be ascribed to one.
         sole = moved & (groups @ edges.astype(int) == 1)
         self.trials += stayed > 0
         self.speaks += np.where(edges, groups.T @ sole, stayed > 0)
@@ -192,7 +196,7 @@ class _Evidence:
 
     def count_slight(self, episode: Reruns, rng: np.random.Generator) -> None:
         """Change a few factors one by one, and count the pairs whose target changes by less than the tolerance."""
-        factors = rng.permutation(len(self.edges))[:_ALONE]
+        factors = rng.permutation(len(self.edges))[:SINGLE_FACTORS]
         episode.test(np.eye(len(self.edges), dtype=bool)[factors])
         self.edges = self.edges | shown(episode.groups, episode.moved)
         self.add(episode)
@@ -215,25 +219,27 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     counts, sums = np.zeros((2, n, m), int), np.zeros((2, n, m))
     evidence = _Evidence(granted.copy(), trials=counts[0], speaks=counts[1], change=sums[0], peak=sums[1])
     began = simulator.steps
+    # Other numbers for each network, the same for each call.
     rng = np.random.default_rng([seed, len(name)])
 
     def episode(number: int) -> Reruns:
         return Reruns(simulator=simulator, name=name, seed=seed + number, rng=rng, not_finite=evidence.not_finite)
 
     pending, number = [], 0
+    # With edges to start from, plans rule out many pairs at once from the first episode on.
     if groups and not granted.any():
         pending = _look_around(episode, evidence, trials, rng)
         number = 1 + len(pending)
     while pending or (evidence.trials[~evidence.edges] < trials).any():
         if not pending:
             pending, number = [episode(number)], number + 1
-        now = pending.pop(0)
+        current = pending.pop(0)
         if groups:
-            need = np.where(now.ruled_out, 0, np.maximum(trials - evidence.trials, 0))
-            _go_on(now, evidence, plan(evidence.edges, need, rng, now.runs, all_pairs=now.all_pairs), rng)
+            need = np.where(current.ruled_out, 0, np.maximum(trials - evidence.trials, 0))
+            _go_on(current, evidence, plan(evidence.edges, need, rng, current.runs, all_pairs=current.all_pairs), rng)
         else:
-            evidence.edges = evidence.edges | now.test(np.eye(n, dtype=bool))
-        evidence.add(now)
+            evidence.edges = evidence.edges | current.test(np.eye(n, dtype=bool))
+        evidence.add(current)
     if evidence.slight:
         evidence.count_slight(episode(number), rng)
         number += 1
@@ -347,8 +353,9 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
     weak = int(_is_weak(relative).sum())
     if weak:
         notes.append(
-            f"{counted(weak, 'edge changes', 'edges change')} the target by less than {_WEAK:.1%} of its spread: real "
-            f"but negligible influence, or rounding and step sizes of a solver, which tolerance={_WEAK:g} leaves out"
+            f"{counted(weak, 'edge changes', 'edges change')} the target by less than {WEAK_EFFECT:.1%} of its spread: "
+            "real but negligible influence, or rounding and step sizes of a solver, which "
+            f"tolerance={WEAK_EFFECT:g} leaves out"
         )
     if evidence.not_finite:
         notes.append(
@@ -379,9 +386,10 @@ def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Stream
     """
     rng = np.random.default_rng(seed)
     n = simulator.network.shape[0]
-    acted = simulator.sequence(rng, alike=False) if simulator.policy is None else simulator.acted(seed)
-    for base in [acted] + [None] * (simulator.policy is not None):
-        first, again = (simulator.play(seed, base, acted, np.zeros((1, n), bool))[0] for _ in range(2))
+    actions = simulator.sequence(rng, alike=False) if simulator.policy is None else simulator.acted(seed)
+    # A policy is played in another program, or through other wrappers, than repeated actions.
+    for base in [actions] + [None] * (simulator.policy is not None):
+        first, again = (simulator.play(seed, base, actions, np.zeros((1, n), bool))[0] for _ in range(2))
         differs = ~((first == again) | (np.isnan(first) & np.isnan(again)))
         if differs.any():
             t = int(differs.any(axis=1).argmax())
@@ -396,7 +404,7 @@ def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Stream
             raise ValueError(f"problem: target {some(bad)} is not finite in step 0 with the seed {seed}; want numbers")
     if streams == "trust":
         return "trusted"
-    state = simulator.watch_streams(seed, acted)
+    state = simulator.watch_streams(seed, actions)
     if state == "unseen" and streams == "check":
         warn(
             "problem: the targets depend on the seed, but no random generator that reset(seed=…) seeds can be reached. "
@@ -418,7 +426,7 @@ def _warn_of_shift(simulator: Simulator, shift: ShiftedError) -> None:
 
 
 def _is_weak(relative: np.ndarray) -> np.ndarray:
-    return (relative > 0) & (relative < _WEAK)
+    return (relative > 0) & (relative < WEAK_EFFECT)
 
 
 def _slight(evidence: _Evidence) -> str:
@@ -434,9 +442,9 @@ def _warn_of_weak(found: Discovery, evidence: _Evidence) -> None:
     weak, edges = int(_is_weak(found.relative).sum()), int(evidence.edges.sum())
     if weak and 2 * weak >= edges:
         warn(
-            f"problem: {weak} of {counted(edges, 'edge')} change the target by less than {_WEAK:.1%} of its spread. If "
-            "the simulator solves equations iteratively or chooses its time steps, this may be rounding rather than "
-            f"influence; leave such edges out with tolerance={_WEAK:g}"
+            f"problem: {weak} of {counted(edges, 'edge')} change the target by less than {WEAK_EFFECT:.1%} of its "
+            "spread. If the simulator solves equations iteratively or chooses its time steps, this may be rounding "
+            f"rather than influence; leave such edges out with tolerance={WEAK_EFFECT:g}"
         )
     if evidence.slight_alone and 2 * evidence.slight_alone >= evidence.alone:
         warn(

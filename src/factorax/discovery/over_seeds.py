@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from ..structure.labels import counted
+from .._text import counted
 from .batch import Batch
 from .dependence import dependence_test
 from .result import Discovery
 from .score import detectable
 from .simulator import Simulator
 
-_HELD = (0.0, 0.03, 0.3)
+HOLD_RATES = (0.0, 0.03, 0.3)
 """How often the actions of the tests leave their usual value: rarely, so that their mean is informative."""
-_FEWEST = 30
+MIN_TEST_SAMPLES = 30
 """Minimum number of samples for the dependence test."""
 
 
@@ -101,21 +101,22 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
     moved, not_finite = np.zeros((n, m), bool), 0
     changes, before, after = [], [], []
     for number in range(trials):
-        psi, acted, forced = _one_by_one(simulator, name, seed + number, rng)
+        psi, actions, forced = _one_by_one(simulator, name, seed + number, rng)
         cut = _finite_steps(psi)
         not_finite += cut < psi.shape[1]
         differences = psi[1:, :cut] - psi[:1, :cut]
         moves = np.abs(differences).max(axis=1, initial=0.0) > simulator.least_change
         moved |= moves
         changes.append(np.where(moves, differences.sum(axis=1), 0.0))
-        before.append(acted.mean(axis=0))
+        before.append(actions.mean(axis=0))
         after.append(forced.mean(axis=0))
     change = np.array(changes)
     # A policy's actions depend on the random numbers, as the targets do; only forced actions are independent of them.
     p_value = _paired(change, np.array(before), np.array(after), simulator.factor_of, both=simulator.policy is None)
     others = 0
     if simulator.policy is None:
-        others = max(trials * (n + 1), _FEWEST)
+        # As many steps again as the paired runs took.
+        others = max(trials * (n + 1), MIN_TEST_SAMPLES)
         unpaired = _unpaired(simulator, name, range(seed + trials, seed + trials + others), rng)
         p_value = np.minimum(1.0, 2 * np.minimum(p_value, unpaired))
     return SeedComparison(
@@ -133,14 +134,15 @@ def _one_by_one(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` of both."""
     n = simulator.network.shape[0]
-    acted = simulator.sequence(rng, alike=False, rates=_HELD) if simulator.policy is None else simulator.acted(seed)
-    forced, at = simulator.unlike(acted, rng, rates=_HELD), int(rng.integers(simulator.horizon))
+    has_policy = simulator.policy is not None
+    actions = simulator.acted(seed) if has_policy else simulator.sequence(rng, alike=False, rates=HOLD_RATES)
+    forced, at = simulator.unlike(actions, rng, rates=HOLD_RATES), int(rng.integers(simulator.horizon))
     if name == "one-step":
-        psi = simulator.play_once(seed, acted, forced, np.eye(n, dtype=bool), at)
+        psi = simulator.play_once(seed, actions, forced, np.eye(n, dtype=bool), at)
         steps = slice(at, at + 1) if psi.shape[1] == 1 else slice(None)
-        return psi, acted[steps], forced[steps]
+        return psi, actions[steps], forced[steps]
     groups = np.vstack([np.zeros((1, n), bool), np.eye(n, dtype=bool)])
-    return simulator.play(seed, None if name == "closed-loop" else acted, forced, groups), acted, forced
+    return simulator.play(seed, None if name == "closed-loop" else actions, forced, groups), actions, forced
 
 
 def _finite_steps(psi: np.ndarray) -> int:
@@ -164,6 +166,7 @@ def _paired(
         return p_value
     active = (change != 0).sum(axis=0)
     least = 0.5 ** np.maximum(active - 1, 0)
+    # Bonferroni over the components of a factor and the two features of their actions.
     tests = 2 * np.bincount(factor_of, minlength=n)[:, None]
     for feature in (place, np.abs(place - 0.5)):
         contrast = feature[trials:] - (feature[:trials] if both else feature[trials:].mean(axis=0))
@@ -180,20 +183,20 @@ def _paired(
 def _unpaired(simulator: Simulator, name: str, seeds: range, rng: np.random.Generator) -> np.ndarray:
     """Return p-values ``(n, m)`` of `dependence_test` on episodes with these seeds and independent actions."""
     n, m = simulator.network.shape
-    nothing, sums, did = np.zeros((1, n), bool), [], []
+    nothing, sums, mean_actions = np.zeros((1, n), bool), [], []
     for seed in seeds:
-        acted = simulator.sequence(rng, alike=False, rates=_HELD)
+        actions = simulator.sequence(rng, alike=False, rates=HOLD_RATES)
         if name == "one-step":
             at = int(rng.integers(simulator.horizon))
-            acted[at] = simulator.sequence(rng, alike=False, rates=(1.0,))[at]  # independent of earlier actions
-            psi = simulator.play_once(seed, acted, acted, nothing[:0], at)[0]
+            actions[at] = simulator.sequence(rng, alike=False, rates=(1.0,))[at]  # independent of earlier actions
+            psi = simulator.play_once(seed, actions, actions, nothing[:0], at)[0]
             sums.append(psi[at if len(psi) > 1 else 0])
-            did.append(acted[at])
+            mean_actions.append(actions[at])
         else:
-            psi = simulator.play(seed, acted, acted, nothing)[0]
+            psi = simulator.play(seed, actions, actions, nothing)[0]
             sums.append(psi[: _finite_steps(psi[None])].sum(axis=0))
-            did.append(acted.mean(axis=0))
-    samples, targets = np.array(did, float), np.nan_to_num(np.array(sums))
+            mean_actions.append(actions.mean(axis=0))
+    samples, targets = np.array(mean_actions, float), np.nan_to_num(np.array(sums))
     # Ranks with random ties: uniform and independent of the targets if there is no edge.
     order = np.lexsort((rng.random(samples.shape), samples), axis=0).argsort(axis=0)
     uniforms = (order + 0.5) / len(samples)

@@ -12,12 +12,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from .._checks import Count, Range, Share, check_type, checked, listed, path_of, real_array, shown
+from .._checks import Count, Range, Share, check_type, checked, listed, path_of, real_array
 from .._false_discovery import Control, adjusted, discoveries, p_values
 from .._files import parse_json, read_bytes, write_whole
+from .._text import counted, shown
 from ..structure import InfluenceNetwork
 from ..structure.drawing import check_axes, draw_matrix
-from ..structure.labels import counted, edge_label
+from ..structure.labels import edge_label
 from .streams import Streams
 
 if TYPE_CHECKING:
@@ -52,12 +53,14 @@ THRESHOLD: dict[str, float] = {"gated": 0.5}
 """Methods without p-values, for which no error rate is known, and the effect above which they have an edge: a gate
 counts as an edge if it is more likely open than closed."""
 
-_DOUBTFUL = 0.5
+MIN_DRAWN_CONFIDENCE = 0.5
 """Minimum confidence of an edge in a bipartite drawing."""
 _FORMAT = 1
-_LARGEST = 2**30
-"""Size limit of a file in bytes."""
+MAX_FILE_BYTES = 2**30
+# What a damaged file may raise: wrong types, missing entries, and sizes beyond those of numbers.
+_INVALID = (SafetensorError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 _ARRAYS = {"effect": np.float64, "p_value": np.float64, "samples": np.int64, "relative": np.float64}
+# What a file holds of each result next to its arrays and labels.
 _HEADER = ("method", "kind", "loop", "effect_unit", "notes", "steps", "streams", "lacks_reactions")
 
 
@@ -66,7 +69,7 @@ class Discovery:
     """An influence network with the evidence for each of its edges.
 
     A one-step network shows immediate effects of actions, and biases the gradient of returns if influence comes later;
-    `InfluenceNetwork.close_over` derives the network of returns from it.
+    `factorax.close_over` derives the network of returns from it.
 
     >>> found = Discovery("score", "return", effect=np.eye(2), p_value=np.array([[1e-4, 0.5], [0.9, 2e-4]]),
     ...                   samples=np.full((2, 2), 100))
@@ -125,6 +128,7 @@ class Discovery:
         for part in self.also.values():
             check_type("also", part, Discovery, "a dictionary whose values are results")
         shape = np.shape(self.effect)
+        # Checks the labels, and sets the default ones, without a matrix.
         plain = InfluenceNetwork.complete(*shape).relabel(self.actions or None, self.targets or None)
         object.__setattr__(self, "actions", plain.actions)
         object.__setattr__(self, "targets", plain.targets)
@@ -202,15 +206,16 @@ class Discovery:
 
         - ``"matrix"``: confidence in blue, a frame around each edge at the false-discovery rate `fdr`, and a cross
           where nothing could be tested. For methods without p-values, the effect is shown.
-        - ``"bipartite"``: as `factorax.structure.draw`, with edges of confidence ½ or more, thinner if it is lower. For
+        - ``"bipartite"``: as `InfluenceNetwork.draw`, with edges of confidence ½ or more, thinner if it is lower. For
           gates, the probability of being open is used as confidence.
         """
         checked("style", style, Literal["matrix", "bipartite"])
+        # Before anything is drawn on the caller's axes.
         self.found(fdr, threshold=0.5)  # raises if `fdr` is invalid
         check_axes(ax)
         if style == "bipartite":
             values = self.effect if self.method in THRESHOLD else self.confidence
-            drawn = np.where(values >= _DOUBTFUL, values, 0.0)
+            drawn = np.where(values >= MIN_DRAWN_CONFIDENCE, values, 0.0)
             return InfluenceNetwork._derive(drawn, self.actions, self.targets).draw(ax=ax)
         rule = f"FDR {fdr:g}" if self.tested else f"above {THRESHOLD[self.method]}"
         return draw_matrix(
@@ -235,6 +240,7 @@ class Discovery:
             for key, dtype in _ARRAYS.items()
             if getattr(part, key) is not None
         }
+        # Labels are the same for all parts and stand once.
         header: dict[str, Any] = {"format": _FORMAT, "actions": self.actions, "targets": self.targets}
         header["parts"] = {name: {key: getattr(part, key) for key in _HEADER} for name, part in parts.items()}
         data = save_tensors(arrays, metadata={"factorax.discovery": json.dumps(header, ensure_ascii=False)})
@@ -245,7 +251,7 @@ class Discovery:
         """Read a discovery that `save` wrote; raise ValueError for any other file."""
         if not (file := path_of("path", path, "a file that Discovery.save wrote")).is_file():
             raise FileNotFoundError(f"path: no file {str(file)!r}, want one that Discovery.save wrote")
-        data = read_bytes(file, _LARGEST)
+        data = read_bytes(file, MAX_FILE_BYTES)
         try:
             size = int.from_bytes(data[:8], "little")
             header = parse_json(parse_json(data[8 : 8 + size])["__metadata__"]["factorax.discovery"])
@@ -255,20 +261,13 @@ class Discovery:
             parts = {name: _fields(arrays, name, head, labels) for name, head in header["parts"].items()}
             main = parts.pop("")
             return Discovery(**main, also={name: Discovery(**part) for name, part in parts.items()})
-        except (
-            SafetensorError,
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            OverflowError,
-            RecursionError,
-        ) as error:
+        except _INVALID as error:
             raise ValueError(f"{file}: not a discovery of factorax, or damaged ({error})") from error
 
     def as_edges(self, fdr: float = 0.05, *, threshold: float | None = None) -> list[dict[str, Any]]:
         """Return one dictionary per edge, with the strongest evidence first, for use as JSON."""
         i, j = np.nonzero(self.found(fdr, threshold=threshold))
+        # By confidence, then by effect: lexsort takes the most important key last.
         order = np.lexsort((-np.abs(self.effect[i, j]), -self.confidence[i, j]))
         return [
             {
@@ -287,17 +286,25 @@ class Discovery:
         n, m = self.shape
         network = "one-step network" if self.kind == "one-step" else f"network of returns, {self.loop} loop"
         lines = [f"{self.method}, {network}: {counted(n, 'action')} → {counted(m, 'target')}"]
+        count, rule = int(self.found().sum()), " at a false-discovery rate of 0.05"
         if self.method in THRESHOLD:
-            lines.append(
-                f"{_pairs(self.found())}: {self.effect_unit} above {THRESHOLD[self.method]:g}, each from "
-                f"{_range(self.samples)} samples"
-            )
-        else:
-            lines.append(
-                f"{_pairs(self.found())} at a false-discovery rate of 0.05, each from {_range(self.samples)} samples"
-            )
+            rule = f": {self.effect_unit} above {THRESHOLD[self.method]:g}"
+        low, high = int(self.samples.min()), int(self.samples.max())
+        lines.append(
+            f"{count} of {counted(n * m, 'pair')} {'is an edge' if count == 1 else 'are edges'}{rule}, each from "
+            f"{low:,}{f' to {high:,}' * (low < high)} samples"
+        )
         if self.relative is not None and self.found().any():
-            lines.append(f"effects relative to the spread of the target: {_strengths(self)}")
+            i, j = np.nonzero(self.found())
+            values = self.relative[i, j]
+            weakest, strongest = (
+                f"{values[k]:.2g} ({edge_label(self.actions[i[k]], self.targets[j[k]])})"
+                for k in (values.argmin(), values.argmax())
+            )
+            lines.append(
+                f"effects relative to the spread of the target: median {np.median(values):.2g}, from {weakest} to "
+                f"{strongest}"
+            )
         for other in self.also.values():
             edges, others = self.found(), other.found()
             lines.append(
@@ -318,31 +325,10 @@ class Discovery:
     __repr__ = __str__
 
 
-def _pairs(edges: np.ndarray) -> str:
-    count = int(edges.sum())
-    return f"{count} of {counted(edges.size, 'pair')} {'is an edge' if count == 1 else 'are edges'}"
-
-
-def _strengths(found: Discovery) -> str:
-    """Return the range of the relative effects of edges, with the weakest and the strongest edge by name."""
-    assert found.relative is not None
-    i, j = np.nonzero(found.found())
-    values = found.relative[i, j]
-    low, high = (
-        f"{values[k]:.2g} ({edge_label(found.actions[i[k]], found.targets[j[k]])})"
-        for k in (values.argmin(), values.argmax())
-    )
-    return f"median {np.median(values):.2g}, from {low} to {high}"
-
-
-def _range(samples: np.ndarray) -> str:
-    low, high = int(samples.min()), int(samples.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
 def _fields(arrays: dict[str, np.ndarray], name: str, head: dict[str, Any], labels: tuple[Any, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {key: arrays.get(f"{name}/{key}") for key in _ARRAYS}
     for key, dtype in _ARRAYS.items():
+        # Only interventions with fixed random numbers have relative effects.
         if values[key] is None and key == "relative":
             continue
         if values[key].dtype != dtype or values[key].shape != tuple(map(len, labels)):

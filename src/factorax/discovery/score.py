@@ -32,18 +32,19 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
     check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
     batch = batch.checked()
     n_samples, n, m = batch.shape
-    dead, still, notes = batch.constant()
-    psi, used = less_baseline(batch.psi, batch.state)
+    constant_actions, constant_targets, notes = batch.constant()
+    psi, used = without_baseline(batch.psi, batch.state)
     p_value, effect = np.ones((n, m)), np.zeros((n, m))
     width = 1 if batch.scores.ndim == 2 else batch.scores.shape[-1]
     norm = np.sqrt(np.einsum("tj,tj->j", psi, psi))
-    norm[still] = 1.0
+    norm[constant_targets] = 1.0
     for k in range(width):
         z = batch.scores if batch.scores.ndim == 2 else np.ascontiguousarray(batch.scores[..., k])
         size = np.sqrt(np.einsum("ti,ti->i", z, z))
         size[size == 0] = 1.0
         product = z.T @ psi
         correlation = product / size[:, None] / norm
+        # Standard errors from each pair are valid for scores of any variance, at twice the time.
         if robust:
             t = np.abs(product) / np.sqrt(np.maximum((z * z).T @ (psi * psi), 1e-300))
         else:
@@ -52,14 +53,15 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
         p_of_score = special.erfc(t / np.sqrt(2)) if many else 2 * stats.t.sf(t, n_samples - used)
         p_value = np.minimum(p_value, width * p_of_score)
         effect = correlation if k == 0 else np.where(np.abs(correlation) > np.abs(effect), correlation, effect)
-    p_value[dead], p_value[:, still] = np.nan, np.nan
+    p_value[constant_actions], p_value[:, constant_targets] = np.nan, np.nan
     notes.append(_power(n_samples, n * m * width))
     return batch.discovery("score", effect, p_value, effect_unit="correlation of score and target", notes=notes)
 
 
-def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray, int]:
+def without_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray, int]:
     """Return ψ minus its regression on a constant and the state, if samples suffice, and the number of coefficients."""
     centred = psi - psi.mean(axis=0)
+    # With few samples per coefficient, the regression would fit the noise and remove power.
     if state is None or len(psi) < 20 * state.shape[1]:
         return centred, 1
     x = state - state.mean(axis=0)

@@ -18,7 +18,7 @@ from .streams import Streams
 ActingFunction = Callable[[Any, Any], Any]
 RATES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """How often an action sequence leaves its usual value: from constant for long to new in each step."""
-_REFERENCES = 6
+REFERENCE_EPISODES = 6
 """Number of episodes from which the spread of targets is estimated."""
 OPTIONS = {"horizon": Count, "trials": Count, "groups": bool, "one_step": bool, "seed": Seed}
 """Types of the options of interventions."""
@@ -62,13 +62,14 @@ class Simulator(ABC):
         """Play a few episodes with other seeds, and set `spread` and `least_change` for this relative tolerance."""
         rng = np.random.default_rng([seed, 7])
         rows = []
-        for number in range(_REFERENCES):
+        for number in range(REFERENCE_EPISODES):
             actions = [self.sequence(rng, alike=False) for _ in range(2)]
             base = None if self.policy is not None else actions[0]
             psi = self.play(seed + number, base, actions[1], rng.random((1, self.network.shape[0])) < 0.5)[0]
             lasts = 1 + np.flatnonzero(psi.any(axis=1)).max(initial=0)  # all targets are 0 after the end
             rows.append(psi[:lasts][np.isfinite(psi[:lasts]).all(axis=1)].astype(np.float64))
         steps = np.concatenate(rows)
+        # Without a finite step there is no spread, and every difference counts.
         if len(steps):
             self.spread = steps.std(axis=0)
             rounding = np.finfo(np.float32).eps * np.abs(steps).max(axis=0)
@@ -111,6 +112,7 @@ class Simulator(ABC):
         Components draw independently, because equal changes of two components may cancel.
         """
         other = self.sequence(rng, alike=False, rates=rates)
+        # A component that happens to repeat its actions would be counted as changed without being so.
         for c in np.flatnonzero((other == base).all(axis=0)):
             choices = int(self.space.choices[c])
             t = rng.integers(len(base))

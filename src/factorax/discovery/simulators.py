@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import shown
+from .._text import shown
 from ..spec import check_callable, is_jax
 from .host_simulator import HostSimulator
 from .jax_simulator import JaxSimulator
@@ -52,5 +52,5 @@ def policy_of(policy: Any, *, traced: bool) -> ActingFunction | None:
     within = learner.spec.components.within
     if traced:
         return lambda key, obs: within(learner.act(policy.state, key, obs[None])[0], jnp)
-    act = policy.program.compiled_act(policy.state)
+    act = policy.compiled.act(policy.state)
     return lambda key, obs: within(act(jax.random.key_data(key), np.reshape(obs, (1, -1)))[0], np)

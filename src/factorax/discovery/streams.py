@@ -19,8 +19,8 @@ Streams = Literal["held", "trusted", "shifted", "unseen"]
 - ``"unseen"``: the seed matters, but no generator that it seeds can be reached.
 """
 Checking = Literal["check", "trust", "test"]
-_MOST_OBJECTS = 20_000
-_DEEPEST = 8
+MAX_OBJECTS = 20_000
+MAX_DEPTH = 8
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, type)
 _GLOBAL_NUMPY = "numpy.random"
 _GLOBAL_PYTHON = "random"
@@ -41,10 +41,11 @@ def generators_of(env: Any) -> dict[str, Any]:
     generators: dict[str, Any] = {_GLOBAL_NUMPY: np.random.mtrand._rand, _GLOBAL_PYTHON: random}
     visited = {id(generators[_GLOBAL_NUMPY]), id(np.random), id(random)}
     front: list[tuple[str, Any]] = [("env", env)]
-    for _ in range(_DEEPEST):
+    # Breadth first: generators are near the environment, and large simulators have millions of objects.
+    for _ in range(MAX_DEPTH):
         behind: list[tuple[str, Any]] = []
         for name, thing in front:
-            if id(thing) in visited or len(visited) > _MOST_OBJECTS:
+            if id(thing) in visited or len(visited) > MAX_OBJECTS:
                 continue
             visited.add(id(thing))
             if isinstance(thing, random.SystemRandom):
@@ -58,6 +59,7 @@ def generators_of(env: Any) -> dict[str, Any]:
 
 
 def _parts(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    # Properties are not read: they may compute, or start a simulator.
     if isinstance(thing, _LEAVES) or getattr(type(thing), "keyed_randomness", False) is True:
         return
     if isinstance(thing, dict):
@@ -166,6 +168,6 @@ def held_steps(first: np.ndarray, after: np.ndarray) -> np.ndarray:
     steps = len(first) - 2
     differs = (after != first) & (after != 0) & (first != 0)
     in_steps = differs[:, 1:-1]
-    held = np.where(in_steps.any(axis=1), in_steps.argmax(axis=1), steps)
+    steps_held = np.where(in_steps.any(axis=1), in_steps.argmax(axis=1), steps)
     # For what is compared only at the end, the step at which it began to differ is unknown.
-    return np.where(differs[:, 0] | differs[:, -1], 0, held)
+    return np.where(differs[:, 0] | differs[:, -1], 0, steps_held)

@@ -31,6 +31,7 @@ def worth(batch: Batch) -> Worth:
     """
     batch = batch.checked()
     n_samples, n, m = batch.shape
+    # Centred, because a constant adds variance to both sides that no edge is responsible for.
     psi = batch.psi - batch.psi.mean(axis=0)
     psi = psi if batch.weights is None else psi * np.asarray(batch.weights)
     scores = batch.scores if batch.scores.ndim == 3 else batch.scores[..., None]
@@ -44,6 +45,7 @@ def worth(batch: Batch) -> Worth:
         t[k] = mean / np.maximum(error[k], 1e-300) * (error[k] > 0)
     share, spread = _fit(t.ravel())
     shrink = spread / (1 + spread)
+    # By components of the score, whose squares add up.
     bias = (error**2 * _present(t, share, spread) * (shrink**2 * t**2 + shrink)).sum(axis=0)
     return Worth(bias, (error**2).sum(axis=0) * n_samples, share)
 
@@ -85,6 +87,7 @@ def _present(t: np.ndarray, share: float, spread: float) -> np.ndarray:
 def _fit(t: np.ndarray, rounds: int = 200) -> tuple[float, float]:
     """Return π and τ², fitted by expectation–maximisation and bounded away from their limits."""
     share, spread = 0.2, max(float((t**2).mean()), 2.0)
+    # At a share of 0 or 1 the iteration could never leave it.
     least = 1 / (len(t) + 1)
     for _ in range(rounds):
         present = _present(t, share, spread)

@@ -6,7 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from .._checks import Range, shown
+from .._checks import Range
+from .._text import shown
 from ..choices import Choice, Menu
 from .functions import Array
 
@@ -79,7 +80,8 @@ def register(kind: Kind) -> Kind:
     KINDS[kind.name] = kind
     if kind.bounded is not None and kind.bounded not in DISTRIBUTIONS.kinds:
         base = GaussianChoice if kind.has_spread else BoundedChoice
-        DISTRIBUTIONS.register(kind.bounded, type(kind.__name__, (base,), {"__doc__": kind.__doc__}))
+        choice: Any = type(kind.__name__, (base,), {"__doc__": kind.__doc__})
+        DISTRIBUTIONS.register(kind.bounded, choice)
     return kind
 
 

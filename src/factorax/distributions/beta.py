@@ -9,7 +9,7 @@ from .functions import Array, namespace, softplus, special
 
 EDGE = float(np.finfo(np.float32).eps)
 """Minimum distance of raw actions from 0 and 1, so that their log-density is finite in float32."""
-_TINY = 1e-30
+_TINY = 1e-30  # α − 1 and β − 1 may both underflow to 0, where the mode would be 0/0
 
 
 @register

@@ -7,7 +7,7 @@ import numpy as np
 from .base import Distribution, register
 from .functions import Array, at_choice, log_softmax, namespace, softplus, special, sum_last
 
-_TINY = np.finfo(np.float32).tiny
+_TINY = np.finfo(np.float32).tiny  # an exponential variable of 0 would have the logarithm −∞
 _IMPOSSIBLE = -1e9  # logit of choices that a component does not have
 
 
@@ -149,6 +149,7 @@ class Bernoulli(Distribution):
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return (a − p) / √(p (1 − p)), and a point between F below a and F at a."""
+        # in float64, where p (1 − p) is not 0 for large logits
         p = special(np).expit(parameters[..., 0].astype(float))
         below, chance = np.where(action > 0.5, 1 - p, 0.0), np.where(action > 0.5, p, 1 - p)
         return (action - p) / np.sqrt(p * (1 - p)), below + between * chance

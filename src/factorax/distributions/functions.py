@@ -47,7 +47,7 @@ def softplus(x: Array, xp: Any) -> Array:
     return xp.logaddexp(x, 0.0)
 
 
-FEW = 8
+MAX_UNROLLED_AXIS = 8
 """Up to this length, the last axis is summed entry by entry. XLA's CPU compiler calls a library function for each
 reduction, which takes about ten times as long for an axis this short."""
 
@@ -58,7 +58,7 @@ def sum_last(x: Array) -> Array:
     >>> sum_last(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [3.0, 7.0]
     """
-    if isinstance(x, np.ndarray) or x.shape[-1] > FEW:
+    if isinstance(x, np.ndarray) or x.shape[-1] > MAX_UNROLLED_AXIS:
         return x.sum(axis=-1)
     return reduce(add, _columns(x))
 
@@ -69,7 +69,7 @@ def log_softmax(x: Array, xp: Any) -> Array:
         return x - np.logaddexp.reduce(x, axis=-1, keepdims=True)
     import jax
 
-    if x.shape[-1] > FEW:
+    if x.shape[-1] > MAX_UNROLLED_AXIS:
         return jax.nn.log_softmax(x, axis=-1)
     x = x - jax.lax.stop_gradient(reduce(xp.maximum, _columns(x)))[..., None]
     return x - xp.log(sum_last(xp.exp(x)))[..., None]
@@ -82,7 +82,7 @@ def at_choice(x: Array, choice: Array, xp: Any) -> Array:
     [0.2, 0.3]
     """
     index = choice[..., None].astype(np.int32)
-    if xp is np or x.shape[-1] > FEW:
+    if xp is np or x.shape[-1] > MAX_UNROLLED_AXIS:
         return xp.take_along_axis(x, index, axis=-1)[..., 0]
     return sum_last(xp.where(index == np.arange(x.shape[-1]), x, 0.0))
 

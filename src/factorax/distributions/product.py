@@ -1,12 +1,14 @@
 """The product distribution over all components of an action, with one log-probability per component."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import check_type, checked, real_array, shown
+from .._checks import check_type, checked
+from .._text import shown
 from .base import KINDS, Distribution, GaussianChoice
 from .covariance import Spread, colouring, mix, variance_ratio, whitening
 from .functions import Array, namespace
@@ -49,29 +51,20 @@ class Product:
     """Which log σ Gaussian components have, and its initial value."""
 
     def __post_init__(self) -> None:
-        check_type("kinds", self.kinds, tuple, "a tuple of names, one per component")
         for name in self.kinds:
             if name not in KINDS:
                 raise ValueError(f"kinds: got {name!r}, want one of {', '.join(KINDS)}; `register` adds a kind")
-        if not self.kinds:
-            raise ValueError("kinds: got (), want at least one component")
-        for name in ("choices", "low", "high"):
-            array = real_array(name, getattr(self, name), finite=False)
-            if array.shape != (len(self),) or np.isnan(array).any():
-                raise ValueError(f"{name}: got {shown(array)}, want {len(self)} numbers, one per component")
-        if np.asarray(self.choices).dtype.kind not in "iu" or np.min(self.choices) < 0:
-            raise ValueError(f"choices: got {shown(self.choices)}, want whole numbers ≥ 0")
-        if (np.asarray(self.low) > np.asarray(self.high)).any():
-            raise ValueError(f"low, high: got {shown(self.low)} and {shown(self.high)}, want low ≤ high")
-        check_type("settings", self.settings, GaussianChoice, "a GaussianChoice")
-        if self.blocks is not None and np.ndim(self.blocks) != 2:
-            raise ValueError(f"blocks: got {shown(self.blocks)}, want an array (f, g), or None")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Send workers only the fields: cached properties hold functions, which cannot be pickled. With the classes, the
-        # modules in which a user's kinds are registered are imported there.
+        # Send workers only the fields: cached properties hold functions, which cannot be pickled. The classes go with
+        # them, because a worker may not have imported the module in which a user's kind is registered.
         fields = {name: self.__dict__[name] for name in self.__dataclass_fields__}
-        return fields | {"_classes": {KINDS[name] for name in self.kinds}}
+        return fields | {"classes": {name: KINDS[name] for name in self.kinds}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, kind in state.pop("classes").items():
+            KINDS.setdefault(name, kind)
+        self.__dict__.update(state)
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -86,11 +79,6 @@ class Product:
             distribution = KINDS[name](low=self.low[index], high=self.high[index], choices=self.choices[index])
             groups.append(ComponentGroup(distribution, index))
         return tuple(groups)
-
-    @cached_property
-    def _single(self) -> Distribution | None:
-        """The distribution of all components if they have the same kind, otherwise None."""
-        return self.groups[0].distribution if len(self.groups) == 1 else None
 
     @cached_property
     def width(self) -> int:
@@ -135,15 +123,14 @@ class Product:
         """
         self._check(parameters, spread=spread, action=action)
         spread = self._of_state(parameters, spread)
+
+        def of_kind(kind: Distribution, parameters: Array, action: Array, log_std: Array, residual: Array) -> Array:
+            if isinstance(kind, Gaussian):
+                return kind.log_prob_of_residual(residual, action, log_std)
+            return kind.log_prob(parameters, action, log_std)
+
         residual = self._residual(action, parameters, spread, whiten)
-        parts = []
-        for distribution, index in self.groups:
-            a, log_std = self._of_kind(action, index), self._of_kind(spread.log_std, index)
-            if isinstance(distribution, Gaussian):
-                parts.append(distribution.log_prob_of_residual(self._of_kind(residual, index), a, log_std))
-            else:
-                parts.append(distribution.log_prob(self._parameters(parameters, distribution, index), a, log_std))
-        return self._in_order(parts)
+        return self._by_kind(of_kind, [parameters], action, spread.log_std, residual)
 
     def _residual(self, action: Array, parameters: Array, spread: Spread, whiten: Any = None) -> Array:
         """Return ε of each Gaussian component, ``(..., c)``."""
@@ -155,13 +142,9 @@ class Product:
     def entropy(self, parameters: Array, spread: Spread) -> Array:
         """Return the entropy of each component, ``(..., c)``; for a squashed Gaussian, the entropy before the tanh."""
         self._check(parameters, spread=spread)
-        spread = self._of_state(parameters, spread)
-        return self._in_order(
-            [
-                kind.entropy(self._parameters(parameters, kind, index), self._of_kind(spread.log_std, index))
-                for kind, index in self.groups
-            ]
-        )
+        log_std = self._of_state(parameters, spread).log_std
+        of_kind = lambda kind, parameters, log_std: kind.entropy(parameters, log_std)  # noqa: E731
+        return self._by_kind(of_kind, [parameters], log_std)
 
     def kl(self, old: tuple[Array, Spread], new: tuple[Array, Spread]) -> Array:
         """Return KL(old ‖ new) of each component, ``(..., c)``; both are pairs of parameters and a spread."""
@@ -169,28 +152,24 @@ class Product:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise TypeError(f"{name}: got {shown(pair)}, want a pair of parameters and spread")
             self._check(pair[0], spread=pair[1], name=name)
-        old, new = ((parameters, self._of_state(parameters, spread)) for parameters, spread in (old, new))
-        distance = self._residual(old[0][..., 0], *new) ** 2
-        ratio, wider = variance_ratio(self.blocks, old[1], new[1]), new[1].log_std - old[1].log_std
-        parts = []
-        for distribution, index in self.groups:
-            if isinstance(distribution, Gaussian):
-                parts.append(
-                    distribution.kl_of_residual(
-                        self._of_kind(distance, index), self._of_kind(ratio, index), self._of_kind(wider, index)
-                    )
-                )
-            else:
-                pairs = [
-                    (self._parameters(x, distribution, index), self._of_kind(s.log_std, index)) for x, s in (old, new)
-                ]
-                parts.append(distribution.kl(*pairs))
-        return self._in_order(parts)
+        (x, before), (y, after) = (
+            (parameters, self._of_state(parameters, spread)) for parameters, spread in (old, new)
+        )
+
+        def of_kind(
+            kind: Distribution, x: Array, y: Array, before: Array, after: Array, distance: Array, ratio: Array
+        ) -> Array:
+            if isinstance(kind, Gaussian):
+                return kind.kl_of_residual(distance, ratio, after - before)
+            return kind.kl((x, before), (y, after))
+
+        distance, ratio = self._residual(x[..., 0], y, after) ** 2, variance_ratio(self.blocks, before, after)
+        return self._by_kind(of_kind, [x, y], before.log_std, after.log_std, distance, ratio)
 
     def mode(self, parameters: Array) -> Array:
         """Return the most probable raw actions, ``(..., c)``; for a squashed Gaussian, those before the tanh."""
         self._check(parameters)
-        return self._in_order([kind.mode(self._parameters(parameters, kind, index)) for kind, index in self.groups])
+        return self._by_kind(lambda kind, parameters: kind.mode(parameters), [parameters])
 
     def standardised(
         self, parameters: np.ndarray, spread: Spread, action: np.ndarray, between: np.ndarray
@@ -200,17 +179,9 @@ class Product:
         For choices, F is a point between F below a and F at a, at the fraction `between` ∈ [0, 1).
         """
         log_std = np.asarray(self._of_state(parameters, spread).log_std)
-        pairs = [
-            kind.standardised(
-                self._parameters(parameters, kind, index),
-                self._of_kind(action, index),
-                self._of_kind(between, index),
-                self._of_kind(log_std, index),
-            )
-            for kind, index in self.groups
-        ]
-        scores, uniforms = zip(*pairs, strict=True)
-        return self._in_order(list(scores)), self._in_order(list(uniforms))
+        of_kind = lambda kind, *arrays: np.stack(kind.standardised(*arrays))  # noqa: E731
+        scores, uniforms = self._by_kind(of_kind, [parameters], action, between, log_std)
+        return scores, uniforms
 
     @cached_property
     def directions(self) -> np.ndarray:
@@ -237,20 +208,18 @@ class Product:
         self._check(parameters, spread=spread)
         if not hasattr(key, "dtype") or not (str(key.dtype).startswith("key<") or np.shape(key)[-1:] == (2,)):
             raise TypeError(f"key: got {shown(key)}, want a JAX random key, such as jax.random.key(0)")
-        spread = self._of_state(parameters, spread)
         import jax
 
-        parts = []
-        for distribution, index in self.groups:
+        spread = self._of_state(parameters, spread)
+
+        def of_kind(kind: Distribution, parameters: Array, log_std: Array) -> Array:
+            nonlocal key
             key, part_key = jax.random.split(key)
-            log_std = self._of_kind(spread.log_std, index)
-            if isinstance(distribution, Gaussian):  # the mean is added below, after the deviations are mixed
-                shape = (*parameters.shape[:-2], len(index))
-                parts.append(distribution.deviation(part_key, shape, log_std))
-            else:
-                its_parameters = self._parameters(parameters, distribution, index)
-                parts.append(distribution.sample(part_key, its_parameters, log_std))
-        drawn = self._in_order(parts)
+            if isinstance(kind, Gaussian):  # the mean is added below, after the deviations are mixed
+                return kind.deviation(part_key, parameters.shape[:-1], log_std)
+            return kind.sample(part_key, parameters, log_std)
+
+        drawn = self._by_kind(of_kind, [parameters], spread.log_std)
         if not self.has_spread.any():
             return drawn
         deviation = drawn if self.blocks is None else mix(self.blocks, colouring(spread.mixing), drawn)
@@ -263,7 +232,8 @@ class Product:
 
         `colour` is (I − W)⁻¹ of each factor with a covariance, ``(f, g, g)``.
         """
-        noise, log_std = np.zeros((n_steps, len(self), self.width), np.float32), self._of_each(log_std)
+        noise = np.zeros((n_steps, len(self), self.width), np.float32)
+        log_std = np.broadcast_to(log_std, len(self))
         for distribution, index in self.groups:
             noise[:, index, : distribution.width] = distribution.noise(rng, n_steps, log_std[index])
         if self.blocks is not None:
@@ -276,57 +246,45 @@ class Product:
         if self.spread_of_state:
             wider = np.where(self.has_spread, np.exp(parameters[..., -1]), np.float32(1))
             noise = noise * wider[..., None]
-        if self._single is not None:
-            return self._single.choose(parameters, noise)
+        if len(self.groups) == 1:
+            return self.groups[0].distribution.choose(parameters, noise)
         perturbed = parameters + noise
         actions = np.empty(perturbed.shape[:-1], np.float32)
-        for distribution, components, columns in self._choosing:
-            if distribution.additive:
-                actions[components] = distribution.pick(perturbed[columns])
-            else:
-                actions[components] = distribution.choose(parameters[columns], noise[columns])
+        for kind, index in self.groups:
+            own = (..., index, slice(0, kind.width))
+            actions[..., index] = (
+                kind.pick(perturbed[own]) if kind.additive else kind.choose(parameters[own], noise[own])
+            )
         return actions
-
-    @cached_property
-    def _choosing(self) -> list[tuple[Distribution, Any, Any]]:
-        """Each kind with the indices of its actions and of its parameters, cached because `choose` runs in every
-        step."""
-        return [(kind, (..., index), (..., index, slice(0, kind.width))) for kind, index in self.groups]
-
-    # ---- bounds -----------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Finite bounds of each component, ``(c,)``; None if all components are choices."""
-        if self.discrete.all():
-            return None
-        low = np.where(np.isfinite(self.low), self.low, np.float32(-1e30))
-        return low, np.where(np.isfinite(self.high), self.high, np.float32(1e30))
-
-    @cached_property
-    def _rescaled(self) -> list[tuple[Distribution, np.ndarray | None]]:
-        """The kinds that rescale raw actions, each over all components, with a mask ``(c,)`` of its own components.
-
-        The mask is None if all components have this kind.
-        """
-        names, rescaled = np.array(self.kinds), []
-        for kind, _ in self.groups:
-            if kind.rescales:
-                mask = names == kind.name
-                low, high = np.where(mask, self.low, np.float32(-1)), np.where(mask, self.high, np.float32(1))
-                over_all = KINDS[kind.name](low=low, high=high, choices=self.choices)
-                rescaled.append((over_all, None if mask.all() else mask))
-        return rescaled
 
     def within(self, action: Array, xp: Any) -> Array:
         """Return the actions within the bounds of the space for raw actions ``(..., c)``."""
-        if self._bounds is None:
+        if self._limits is None:
             return action
-        for distribution, mask in self._rescaled:
-            scaled = distribution.rescale(action)
+        low, high, rescaled = self._limits
+        for kind, mask in rescaled:
+            scaled = kind.rescale(action)
             action = scaled if mask is None else xp.where(mask, scaled, action)
-        low, high = self._bounds
         return xp.minimum(xp.maximum(action, low), high)
+
+    @cached_property
+    def _limits(self) -> tuple[np.ndarray, np.ndarray, list[tuple[Distribution, np.ndarray | None]]] | None:
+        """Finite bounds of each component, ``(c,)``, and the kinds that rescale raw actions; None if all components are
+        choices.
+
+        Kinds are over all components, with a mask ``(c,)`` of those that have the kind, or None for all: in every step
+        of an environment, a gather would take longer than to rescale too many.
+        """
+        if self.discrete.all():
+            return None
+        names, rescaled = np.array(self.kinds), []
+        for name in (kind.name for kind, _ in self.groups if kind.rescales):
+            mask = names == name
+            low, high = np.where(mask, self.low, np.float32(-1)), np.where(mask, self.high, np.float32(1))
+            over_all = KINDS[name](low=low, high=high, choices=self.choices)
+            rescaled.append((over_all, None if mask.all() else mask))
+        low = np.where(np.isfinite(self.low), self.low, np.float32(-1e30))
+        return low, np.where(np.isfinite(self.high), self.high, np.float32(1e30)), rescaled
 
     # ---- components of a kind ---------------------------------------------------------------------------------
 
@@ -341,28 +299,26 @@ class Product:
         if action is not _NONE and (np.shape(action)[-1:] != want[:1] or not hasattr(action, "dtype")):
             raise TypeError(f"action: got {np.shape(action) or shown(action)}, want an array of shape (..., {want[0]})")
 
-    def _of_each(self, log_std: Any) -> Any:
-        """Return log σ of each component, also if one value is shared by all."""
-        return namespace(log_std).broadcast_to(log_std, (len(self),)) if log_std.shape == (1,) else log_std
-
     def _of_state(self, parameters: Array, spread: Spread) -> Spread:
-        """Return the spread for these parameters: log σ is ``(c,)``, or ``(..., c)`` if it depends on the state."""
-        log_std = self._of_each(spread.log_std)
+        """Return the spread of each component for these parameters: log σ is ``(c,)``, or ``(..., c)`` if it depends on
+        the state."""
+        log_std = spread.log_std
+        if log_std.shape == (1,):  # shared by all
+            log_std = namespace(log_std).broadcast_to(log_std, (len(self),))
         return spread._replace(log_std=log_std + parameters[..., -1] if self.spread_of_state else log_std)
 
-    def _parameters(self, parameters: Array, distribution: Distribution, index: np.ndarray) -> Array:
-        """Return the parameters used by one kind, ``(..., k, its width)``."""
-        return self._of_kind(parameters, index, axis=-2)[..., : distribution.width]
+    def _by_kind(self, function: Callable[..., Array], parameters: list[Array], *arrays: Array) -> Array:
+        """Return the results of a function of each kind, ``(..., k)``, in the order of the components, ``(..., c)``.
 
-    def _of_kind(self, x: Array, index: np.ndarray, axis: int = -1) -> Array:
-        """Return the components of one kind along an axis, without a gather if all components have this kind."""
-        if self._single is not None:
-            return x
-        return x[..., index] if axis == -1 else x[..., index, :]
-
-    def _in_order(self, parts: list[Array]) -> Array:
-        """Return values grouped by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""
-        if len(parts) == 1:
-            return parts[0]
+        Its arguments are the kind, its part of each array of `parameters`, ``(..., k, its width)``, and of each other
+        array, ``(..., k)``.
+        """
+        if len(self.groups) == 1:  # without a gather
+            kind = self.groups[0].distribution
+            return function(kind, *(x[..., : kind.width] for x in parameters), *arrays)
+        parts = [
+            function(kind, *(x[..., index, : kind.width] for x in parameters), *(x[..., index] for x in arrays))
+            for kind, index in self.groups
+        ]
         order = np.argsort(np.concatenate([index for _, index in self.groups]))
         return namespace(*parts).concatenate(parts, axis=-1)[..., order]

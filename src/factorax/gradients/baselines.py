@@ -24,13 +24,14 @@ def leave_one_out(psi: Any) -> jax.Array:
     >>> leave_one_out(jnp.array([[1.0], [2.0], [6.0]])).ravel()
     Array([4. , 3.5, 1.5], dtype=float32)
     """
-    raw_psi, psi = psi, real_array("psi", psi, jnp)
-    if psi.ndim != 2 or psi.shape[0] < 2:
+    values = real_array("psi", psi, jnp)
+    if values.ndim != 2 or len(values) < 2:
         raise ValueError(
-            f"psi: got {shape_of(raw_psi)}, want (batch, n_targets), with at least two samples of one state; "
-            "map over states with jax.vmap"
+            f"psi: got {shape_of(psi)}, want (batch, n_targets), with at least two samples of one state; map over "
+            "states with jax.vmap"
         )
-    return (psi.sum(axis=0, keepdims=True) - psi) / (psi.shape[0] - 1)
+    # Without the sample's ψ, which depends on its action.
+    return (values.sum(axis=0, keepdims=True) - values) / (len(values) - 1)
 
 
 def running_value(value: Any, psi: Any, rate: float = 0.1) -> jax.Array:
@@ -70,7 +71,7 @@ def separable_baseline(terms: Callable[[jax.Array], jax.Array], actions: Any, re
     check_function("terms", terms, "a function from actions (..., n) to terms (..., n)")
     actions, replacement = _exchanged(actions, replacement)
     actual, exchanged = terms(actions), terms(replacement)
-    if actual.shape != actions.shape:
+    if actual.shape != actions.shape:  # a sum over actions would broadcast and give a baseline that depends on aᵢ
         raise ValueError(f"terms: got shape {actual.shape}, want {actions.shape}, one term per action")
     if exchanged.ndim > actions.ndim:
         exchanged = exchanged.mean(axis=0)
@@ -85,13 +86,11 @@ def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: An
     """
     check_function("function", function, "a function from actions (..., n) to values (...)")
     actions, replacement = _exchanged(actions, replacement)
-    n = actions.shape[-1]
-
-    def without(i: jax.Array, stand_in: jax.Array) -> jax.Array:
-        return function(jnp.where(jnp.arange(n) == i, stand_in, actions))
+    index = jnp.arange(actions.shape[-1])
 
     def all_factors(stand_in: jax.Array) -> jax.Array:
-        values = jax.lax.map(lambda i: without(i, stand_in), jnp.arange(n))
+        # One factor after another: all at once would take n times the memory of the actions.
+        values = jax.lax.map(lambda i: function(jnp.where(index == i, stand_in, actions)), index)
         return jnp.moveaxis(values, 0, -1)
 
     if replacement.ndim > actions.ndim:
@@ -101,10 +100,9 @@ def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: An
 
 def _exchanged(actions: Any, replacement: Any) -> tuple[jax.Array, jax.Array]:
     """Return the actions and their replacements as arrays of compatible shapes."""
-    raw_actions, array = actions, real_array("actions", actions, jnp)
+    array, other = real_array("actions", actions, jnp), real_array("replacement", replacement, jnp)
     if array.ndim == 0:
-        raise ValueError(f"actions: got {shape_of(raw_actions)}, want (..., n)")
-    other = real_array("replacement", replacement, jnp)
+        raise ValueError(f"actions: got {shape_of(actions)}, want (..., n)")
     if other.ndim and other.shape[-1] not in (1, array.shape[-1]):
         raise ValueError(f"replacement: got shape {other.shape}, want (..., {array.shape[-1]}), as in actions")
     return array, other

@@ -9,7 +9,7 @@ import jax
 from .._checks import Positive, checked
 from .._credit import credit
 from ..structure.schedule import as_fixed
-from .expectations import Estimate, estimate
+from .expectations import Estimate, estimate, table
 from .inputs import check_samples
 from .scores import LogProb
 from .variance import moments_of, spreads, terms_of
@@ -50,17 +50,14 @@ class BiasReport:
         bias."""
         gain = float(self.reference_variance.value - self.variance.value)
         bias = float(self.total_squared.value)
+        # Without a gain in variance no batch is small enough.
         if gain <= 0 or bias != bias:  # NaN in, NaN out
             return bias if bias != bias else 0.0
+        # An exact bias of zero comes out as a rounding error.
         return gain / bias if bias > 1e-12 * gain else float("inf")
 
     def __str__(self) -> str:
-        lines = [f"{'factor':>12}{'|bias|²':>24}"]
-        shown = len(self.factors) if len(self.factors) <= 12 else 6
-        for i, name in enumerate(self.factors[:shown]):
-            lines.append(f"{name:>12}{Estimate(self.squared.value[i], self.squared.error[i])!s:>24}")
-        if shown < len(self.factors):
-            lines.append(f"{'…':>12}  and {len(self.factors) - shown} more")
+        lines = table(self.factors, {"|bias|²": self.squared}, 24)
         lines.append(f"{'all':>12}{self.total_squared!s:>24}")
         lines.append(f"variance of the whole gradient: {self.variance}; of the reference: {self.reference_variance}")
         lines.append(f"smaller mean squared error than the reference up to a batch of {self.break_even:.4g}")
@@ -105,10 +102,11 @@ def bias_report(
     net, reference = as_fixed(net, "net"), as_fixed(reference, "reference")
     if net.shape != reference.shape:
         raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, the shape of net")
+    # The reference has the same factors, so that one set of scores serves all three gradients.
     functions = (_first_order, _features, _statistics)
-    given = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
+    samples = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
     credits = {"k": credit(net, psi, weights), "k_ref": credit(reference, psi, weights)}
-    figures = estimate(functions, log_prob, params, credits, factorisation=net.factorisation, **given)
+    figures = estimate(functions, log_prob, params, credits, factorisation=net.factorisation, **samples)
     return BiasReport(net.actions, **figures)
 
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Share, check_finite, check_number, checked, is_traced, real_array, shown
+from .._checks import Share, check_finite, check_number, checked, is_traced, real_array
+from .._text import shown
 from .inputs import check_not_negative
 
 
@@ -35,7 +36,18 @@ def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
             f"q, probabilities, actions: got shapes {q.shape}, {probabilities.shape}, {actions.shape}; "
             "want (..., n, n_choices) twice and (..., n)"
         )
-    _check_choices(q, probabilities, actions)
+    if not jnp.issubdtype(actions.dtype, jnp.integer):
+        raise TypeError(f"actions: got {actions.dtype}, {shown(actions.tolist())}, want whole numbers")
+    if not (is_traced(q) or is_traced(probabilities) or is_traced(actions)):
+        check_not_negative("probabilities", probabilities)
+        total = np.asarray(probabilities).sum(axis=-1)
+        if not np.allclose(total, 1, atol=1e-4):
+            raise ValueError(f"probabilities: got a sum of {total.ravel()[0]:.6g}, want 1 for each factor")
+        check_finite("q", jnp.where(probabilities > 0, q, 0))
+        # Without this check, `take_along_axis` would return NaN, or the last choice for −1.
+        invalid = np.asarray(actions)[(np.asarray(actions) < 0) | (np.asarray(actions) >= q.shape[-1])]
+        if invalid.size:
+            raise ValueError(f"actions: got {invalid[0]}, want numbers from 0 to {q.shape[-1] - 1}")
     q_taken = jnp.take_along_axis(q, actions[..., None], axis=-1)[..., 0]
     return q_taken - (probabilities * jnp.where(probabilities > 0, q, 0)).sum(axis=-1)  # padded entries of q may be NaN
 
@@ -63,6 +75,8 @@ def difference_returns(rewards: Any, counterfactual: Any, gamma: float, *, publi
     checked("published", published, bool)
     if counterfactual.shape[:-1] != rewards.shape:
         raise ValueError(f"counterfactual: got shape {counterfactual.shape}, want {(*rewards.shape, 'n')}")
+    # Kept because published results use it: subtracting the counterfactual of later steps removes the action's later
+    # effects.
     if published:
         warnings.warn(
             "published=True: difference rewards as published are myopic, their expected gradient contains only "
@@ -79,19 +93,3 @@ def _discounted(rewards: jax.Array, gamma: float) -> jax.Array:
         return total, total
 
     return jax.lax.scan(step, jnp.zeros_like(rewards[0]), rewards, reverse=True)[1]
-
-
-def _check_choices(q: jax.Array, probabilities: jax.Array, actions: jax.Array) -> None:
-    """Raise if probabilities do not add up to 1 or an action is not a valid choice, unless they are traced by JAX."""
-    if not jnp.issubdtype(actions.dtype, jnp.integer):
-        raise TypeError(f"actions: got {actions.dtype}, {shown(actions.tolist())}, want whole numbers")
-    if is_traced(q) or is_traced(probabilities) or is_traced(actions):
-        return
-    check_not_negative("probabilities", probabilities)
-    total = np.asarray(probabilities).sum(axis=-1)
-    if not np.allclose(total, 1, atol=1e-4):
-        raise ValueError(f"probabilities: got a sum of {total.ravel()[0]:.6g}, want 1 for each factor")
-    check_finite("q", jnp.where(probabilities > 0, q, 0))
-    odd = np.asarray(actions)[(np.asarray(actions) < 0) | (np.asarray(actions) >= q.shape[-1])]
-    if odd.size:
-        raise ValueError(f"actions: got {odd[0]}, want numbers from 0 to {q.shape[-1] - 1}")

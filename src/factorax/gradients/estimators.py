@@ -11,8 +11,8 @@ from jax.scipy.sparse.linalg import cg
 from .._arrays import on_device
 from .._checks import Count, NotNegative, check_number, checked, real_array
 from .._credit import credit
-from ..structure import Blend, InfluenceNetwork
-from ..structure.labels import counted
+from .._text import counted
+from ..structure import Factorisation, InfluenceNetwork
 from ..structure.network import network_of
 from .inputs import check_not_negative, check_samples
 from .scores import LogProb, batched_log_prob, check_where_known, flatten_batch
@@ -59,11 +59,11 @@ def factored(
     >>> factored(log_prob, jnp.zeros(2), actions=a, psi=-jnp.abs(a), net=InfluenceNetwork.identity(2))
     Array([-0.5,  2. ], dtype=float32)
     """
-    net, psi = network_of(net, "net"), check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
-    credits = credit(net, psi, weights)
-    batch = _Batch(log_prob, params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
-    batch.check_product_form(net)
-    return batch.gradient(batch.less(credits, baseline))
+    net = network_of(net, "net")
+    batch = _Batch(log_prob, params, actions, psi, obs, probabilities)
+    credits = batch.without_baseline(credit(net, batch.psi, weights), baseline)
+    batch.check_product_form(net.factorisation)
+    return batch.gradient(credits)
 
 
 def vanilla(
@@ -82,13 +82,12 @@ def vanilla(
     Arguments are as in `factored`. The policy need not be a product: `log_prob` may return one joint log-probability,
     shape ``()``. A baseline per factor, shape ``(..., n)``, requires the product form.
     """
-    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
-    per_factor: LogProb = lambda p, o, a: jnp.atleast_1d(log_prob(p, o, a))  # noqa: E731
-    batch = _Batch(per_factor, params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
-    total = credit(InfluenceNetwork.complete(1, jnp.shape(psi)[-1]), jnp.asarray(psi), weights)
+    batch = _Batch(log_prob, params, actions, psi, obs, probabilities, joint=True)
+    total = credit(InfluenceNetwork.complete(1, batch.psi.shape[-1]), batch.psi, weights)
+    # A scalar b(s) is valid for any policy, one per factor only for a product.
     if baseline is not None and jnp.shape(baseline)[-1:] > (1,):
-        batch.check_product_form()
-    return batch.gradient(batch.less(total, baseline))
+        batch.check_product_form(None)
+    return batch.gradient(batch.without_baseline(total, baseline))
 
 
 def natural(
@@ -117,27 +116,39 @@ def natural(
     """
     check_number("damping", damping, NotNegative)
     checked("iterations", iterations, Count)
-    net, psi = network_of(net, "net"), check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
-    credits = credit(net, psi, weights)
-    batch = _Batch(log_prob, params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
-    batch.check_product_form(net)
-    gradient = batch.gradient(batch.less(credits, baseline))
+    net = network_of(net, "net")
+    batch = _Batch(log_prob, params, actions, psi, obs, probabilities)
+    credits = batch.without_baseline(credit(net, batch.psi, weights), baseline)
+    batch.check_product_form(net.factorisation)
 
     def damped_fisher(v: Any) -> Any:
         along = jax.jvp(batch.log_probs, (params,), (v,))[1]  # zᵢ·v for every sample and factor
         return jax.tree.map(lambda f, x: f + damping * x, batch.gradient(along), v)
 
-    return cg(damped_fisher, gradient, maxiter=iterations)[0]
+    return cg(damped_fisher, batch.gradient(credits), maxiter=iterations)[0]
 
 
 class _Batch:
     """A flat batch of samples, with the log-probabilities of all factors as a function of the parameters."""
 
-    def __init__(self, log_prob: LogProb, params: Any, *, actions: Any, psi: Any, obs: Any, probabilities: Any):
-        self.shape = jnp.shape(psi)[:-1]
-        self.log_prob, self.params = log_prob, params
+    def __init__(
+        self,
+        log_prob: LogProb,
+        params: Any,
+        actions: Any,
+        psi: Any,
+        obs: Any,
+        probabilities: Any,
+        *,
+        joint: bool = False,
+    ):
+        self.psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
+        # A joint log-probability counts as that of a single factor.
+        self.log_prob: LogProb = (lambda p, o, a: jnp.atleast_1d(log_prob(p, o, a))) if joint else log_prob
+        self.shape, self.params = self.psi.shape[:-1], params
         self.actions = flatten_batch(actions, self.shape, "actions")
         self.obs = None if obs is None else flatten_batch(obs, self.shape, "obs")
+        # A single sample has no batch axes.
         size = max(1, math.prod(self.shape))
         if probabilities is None:
             self.share = on_device(np.full((size, 1), 1 / size))
@@ -152,27 +163,28 @@ class _Batch:
 
     def gradient(self, weights: Any) -> Any:
         """Return the batch mean of Σᵢ zᵢ weightsᵢ."""
+        # One vector–Jacobian product, at the cost of one gradient, where all scores zᵢ would cost n of them.
         log_probs, pullback = jax.vjp(self.log_probs, self.params)
         flat = jnp.asarray(weights).reshape(log_probs.shape[0], -1)
         return pullback(jnp.broadcast_to(flat * self.share, log_probs.shape).astype(log_probs.dtype))[0]
 
-    def less(self, credits: jax.Array, baseline: Any) -> jax.Array:
-        """Return credits ``(..., n)``, or ``(..., 1)`` for all factors, minus a baseline. Nothing else is broadcast."""
+    def without_baseline(self, credits: jax.Array, baseline: Any) -> jax.Array:
+        """Return credits ``(..., n)``, or ``(..., 1)`` for all factors, minus a baseline."""
         if credits.shape[-1] not in (1, self.n):
             raise ValueError(
                 f"net: has {counted(credits.shape[-1], 'row')}, but log_prob returned {self.n} values; want one row of "
                 "K per factor of the policy (net.factor merges rows)"
             )
-        baseline = None if baseline is None else real_array("baseline", baseline, jnp)
-        if baseline is None or jnp.ndim(baseline) == 0:
-            return credits if baseline is None else credits - baseline
-        shape = jnp.shape(baseline)
-        if shape[:-1] != self.shape or shape[-1] not in (1, self.n):
+        if baseline is None:
+            return credits
+        baseline = real_array("baseline", baseline, jnp)
+        # No other shape is broadcast: ``(n,)`` would silently pair samples with factors if there are n samples.
+        if baseline.ndim and (baseline.shape[:-1] != self.shape or baseline.shape[-1] not in (1, self.n)):
             raise ValueError(
-                f"baseline: got shape {shape}, want {(*self.shape, self.n)}, one value per sample and factor, or "
-                f"{(*self.shape, 1)}, one per sample"
+                f"baseline: got shape {baseline.shape}, want {(*self.shape, self.n)}, one value per sample and factor, "
+                f"or {(*self.shape, 1)}, one per sample"
             )
-        return credits - jnp.asarray(baseline)
+        return credits - baseline
 
-    def check_product_form(self, net: InfluenceNetwork | Blend | None = None) -> None:
-        check_where_known(self.log_prob, self.params, self.actions, self.obs, net.factorisation if net else None)
+    def check_product_form(self, factorisation: Factorisation | None) -> None:
+        check_where_known(self.log_prob, self.params, self.actions, self.obs, factorisation)

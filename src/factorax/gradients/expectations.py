@@ -1,7 +1,7 @@
 """Statistics that are smooth functions of expectations: exact by enumeration, or estimated with standard errors."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from .._arrays import on_device
 from .._checks import Count, checked, real_array
+from .._text import counted
 from ..structure import Factorisation
-from ..structure.labels import counted
 from .inputs import check_not_negative, check_policy, check_tree, shape_of
 from .scores import (
     LogProb,
@@ -27,9 +27,10 @@ from .scores import (
     one_of,
 )
 
+MAX_TABLE_ROWS = 12
 Features = Callable[..., Any]
 Statistics = Callable[[Any, Any, int | None], Any]
-CHUNK_FLOATS = 1 << 22  # size limit of the scores of a chunk of samples, in numbers
+MAX_SCORES = 1 << 22  # numbers in the scores of samples that are computed together: 16 MB in single precision
 
 
 class Estimate(NamedTuple):
@@ -43,6 +44,17 @@ class Estimate(NamedTuple):
         if np.ndim(self.value):
             return f"{self.value} ± {self.error}" if np.any(self.error) else f"{self.value}"
         return f"{self.value:.4g}" + (f" ± {self.error:.2g}" if self.error else "")
+
+
+def table(factors: Sequence[str], columns: dict[str, Estimate], width: int, notes: Sequence[str] = ()) -> list[str]:
+    """Return the lines of a table with a row per factor, abbreviated if there are many."""
+    lines = [f"{'factor':>12}" + "".join(f"{name:>{width}}" for name in columns)]
+    for i, name in enumerate(factors if len(factors) <= MAX_TABLE_ROWS else factors[: MAX_TABLE_ROWS // 2]):
+        cells = (Estimate(column.value[i], column.error[i]) for column in columns.values())
+        lines.append(f"{name:>12}" + "".join(f"{cell!s:>{width}}" for cell in cells) + (notes[i] if notes else ""))
+    if len(lines) <= len(factors):
+        lines.append(f"{'…':>12}  and {len(factors) + 1 - len(lines)} more")
+    return lines
 
 
 def estimate(
@@ -74,6 +86,7 @@ def estimate(
     - Other arguments are as in `variance_report`.
     """
     checked("disjoint", disjoint, bool)
+    # Standard errors need values, and warnings in a compiled function would be issued once for all.
     if any_traced((params, credits, actions, obs)):
         raise TypeError(
             "psi: got an array that is traced by JAX, want concrete values: a report has standard errors and warnings. "
@@ -96,6 +109,7 @@ def estimate(
             f"{counted(n_factors, 'factor')}; want one row per factor (net.factor)"
         )
     check_where_known(log_prob, params, data["actions"], data["obs"], factorisation)
+    # A wrong `disjoint` would give wrong variances without any sign of it.
     if disjoint:
         check_disjoint(log_prob, params, n, data["actions"], data["obs"])
     traced = TracedLogProb(log_prob, params, *one_of(data["obs"], data["actions"]))
@@ -119,7 +133,8 @@ def _estimate(
     data = jax.tree.map(lambda x: x.reshape(-1, size, *x.shape[1:]), data)
     states, _, n = next(iter(data["credits"].values())).shape
     scores, add, width = factor_scores(log_prob, params, disjoint=disjoint)
-    chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
+    # The factor 4 is room for the derived quantities of each score.
+    chunk = max(1, min(size, MAX_SCORES // (4 * n * width)))
 
     first_order, features, statistics = functions
 
@@ -145,6 +160,7 @@ def _estimate(
         return values, jax.tree.map(lambda v: v / (size - 1), mean_of(squared_influence))
 
     weights = jnp.full((states, size), 1 / size) if probabilities is None else probabilities.reshape(states, size)
+    # One state after another, because the scores of one may fill the memory.
     values, variances = jax.lax.map(at_state, (data, weights))
     mean = jax.tree.map(lambda v: v.mean(axis=0), values)
     return mean, jax.tree.map(lambda s: jnp.sqrt(s.sum(axis=0)) / states, variances)
@@ -152,6 +168,7 @@ def _estimate(
 
 def _weighted_mean(samples: Any, weights: jax.Array, chunk: int, function: Callable[[Any], Any]) -> Any:
     """Return the weighted mean of a function of one sample, computed in chunks of samples."""
+    # The last chunk is filled with copies of weight 0, so that one program serves all.
     missing = -len(weights) % chunk
 
     def split(x: jax.Array) -> jax.Array:

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import check_function, is_traced, real_array, shown
+from .._checks import check_function, is_traced, real_array
+from .._text import shown
 
 _WANT_LOG_PROB = "a function of params, an observation and an action that returns log-probabilities (n,)"
 

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arrays import on_device
-from .._checks import Count, NotNegative, checked, real_array, shown
+from .._checks import Count, NotNegative, checked, real_array
 from .._credit import credit
+from .._text import shown
 from ..structure.network import as_network
 from .expectations import check_probabilities
 from .inputs import check_samples
-from .scores import LogProb, batched_log_prob, flatten_batch, score_matrix
+from .scores import LogProb, score_matrix
 
 
 class FittedBaseline(NamedTuple):
@@ -51,8 +52,19 @@ def wu_baseline(
     can). It minimises the variance of the gradient if factors share no parameters. Arguments are as in
     `least_squares_baseline`.
     """
-    given = (actions, psi, net, features, weights, obs, probabilities, ridge)
-    return _fitted(log_prob, params, *given, separately=True)
+    return least_squares_baseline(
+        log_prob,
+        params,
+        actions=actions,
+        psi=psi,
+        net=net,
+        features=features,
+        weights=weights,
+        obs=obs,
+        probabilities=probabilities,
+        ridge=ridge,
+        separately=True,
+    )
 
 
 def least_squares_baseline(
@@ -67,6 +79,7 @@ def least_squares_baseline(
     obs: Any = None,
     probabilities: Any = None,
     ridge: float = 1e-9,
+    separately: bool = False,
 ) -> FittedBaseline:
     """Return the baselines that minimise V[Σᵢ zᵢ (kᵢ − bᵢ)], the variance of the *whole* gradient.
 
@@ -81,9 +94,32 @@ def least_squares_baseline(
       action, or the gradient is biased. Use a fitted baseline on *other* samples: on its own batch it is slightly
       biased.
     - `ridge`: added to the diagonal, which is scaled to 1: the system is singular if the baselines are not unique.
+    - `separately`: if true, minimise the variance of each factor's term instead, as `wu_baseline` does.
     """
-    given = (actions, psi, net, features, weights, obs, probabilities, ridge)
-    return _fitted(log_prob, params, *given, separately=False)
+    net = as_network(net, "net")
+    checked("ridge", ridge, NotNegative)
+    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
+    if psi.ndim != 2:
+        raise ValueError(f"psi: got shape {psi.shape}, want (samples, n_targets)")
+    phi = real_array("features", features, jnp)
+    if phi.ndim != 3 or phi.shape[:2] != (psi.shape[0], net.shape[0]):
+        raise ValueError(f"features: got shape {phi.shape}, want ({psi.shape[0]}, {net.shape[0]}, n_features)")
+    p = check_probabilities(probabilities, psi.shape[:1])
+    p = jnp.full(psi.shape[0], 1 / psi.shape[0]) if p is None else p
+    z = score_matrix(log_prob, params, actions=actions, obs=obs)  # (samples, |θ|, n)
+    k, overlap = credit(net, psi, weights), jnp.einsum("sti,stl->sil", z, z)  # ⟨zᵢ, zₗ⟩ of each sample
+    # Without the overlap of different factors, the variance is the sum of those of the terms.
+    overlap = overlap * jnp.eye(net.shape[0]) if separately else overlap
+    n, f = phi.shape[1:]
+    system = jnp.einsum("s,sil,sif,slg->iflg", p, overlap, phi, phi, optimize="optimal").reshape(n * f, n * f)
+    right = jnp.einsum("s,sil,sl,sif->if", p, overlap, k, phi).reshape(n * f)
+    size = jnp.sqrt(jnp.diag(system))
+    # Rare contexts and small features get equal weight in the ridge.
+    unit = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)
+    scaled = system * unit[:, None] * unit + ridge * jnp.eye(n * f)
+    w = (unit * jnp.linalg.lstsq(scaled, unit * right)[0]).reshape(n, f)
+    fitted = FittedBaseline(w, jnp.zeros(0))
+    return fitted._replace(values=fitted(phi))
 
 
 def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Array:
@@ -109,54 +145,10 @@ def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Ar
         raise ValueError(
             f"actions: got {odd}, want numbers from 0 to the size of the factor minus 1, with sizes {tuple(sizes)}"
         )
-    others = []
-    for i in range(len(counts)):
-        rest = np.delete(np.arange(len(counts)), i)
-        others.append(
-            np.ravel_multi_index(actions[:, rest].T, tuple(counts[rest])) if len(rest) else np.zeros(len(actions), int)
-        )
     width = int(max(np.prod(counts) // c for c in counts))
-    return on_device(np.stack(others, axis=1)[..., None] == np.arange(width), float)
-
-
-def _fitted(
-    log_prob: LogProb,
-    params: Any,
-    actions: Any,
-    psi: Any,
-    net: Any,
-    features: Any,
-    weights: Any,
-    obs: Any,
-    probabilities: Any,
-    ridge: float,
-    *,
-    separately: bool,
-) -> FittedBaseline:
-    """Return the baselines that minimise the variance of each factor's term `separately`, or that of their sum."""
-    net = as_network(net, "net")
-    checked("ridge", ridge, NotNegative)
-    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
-    if psi.ndim != 2:
-        raise ValueError(f"psi: got shape {psi.shape}, want (samples, n_targets)")
-    batched_actions = flatten_batch(actions, psi.shape[:1], "actions")
-    batched_obs = None if obs is None else flatten_batch(obs, psi.shape[:1], "obs")
-    batched_log_prob(log_prob, params, batched_obs, batched_actions)  # raises if log_prob is joint
-    phi = real_array("features", features, jnp)
-    if phi.ndim != 3 or phi.shape[:2] != (psi.shape[0], net.shape[0]):
-        raise ValueError(f"features: got shape {phi.shape}, want ({psi.shape[0]}, {net.shape[0]}, n_features)")
-    p = check_probabilities(probabilities, psi.shape[:1])
-    p = jnp.full(psi.shape[0], 1 / psi.shape[0]) if p is None else p
-    z = score_matrix(log_prob, params, actions=actions, obs=obs)  # (samples, |θ|, n)
-    k, overlap = credit(net, psi, weights), jnp.einsum("sti,stl->sil", z, z)  # ⟨zᵢ, zₗ⟩ of each sample
-    overlap = overlap * jnp.eye(net.shape[0]) if separately else overlap
-    n, f = phi.shape[1:]
-    system = jnp.einsum("s,sil,sif,slg->iflg", p, overlap, phi, phi, optimize="optimal").reshape(n * f, n * f)
-    right = jnp.einsum("s,sil,sl,sif->if", p, overlap, k, phi).reshape(n * f)
-    size = jnp.sqrt(jnp.diag(system))
-    # rare contexts and small features get equal weight in the ridge
-    unit = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)
-    scaled = system * unit[:, None] * unit + ridge * jnp.eye(n * f)
-    w = (unit * jnp.linalg.lstsq(scaled, unit * right)[0]).reshape(n, f)
-    fitted = FittedBaseline(w, jnp.zeros(0))
-    return fitted._replace(values=fitted(phi))
+    # A single factor has one feature, which is constant.
+    others = np.zeros(actions.shape, int)
+    for i in range(len(counts) if len(counts) > 1 else 0):
+        rest = np.delete(np.arange(len(counts)), i)
+        others[:, i] = np.ravel_multi_index(actions[:, rest].T, tuple(counts[rest]))
+    return on_device(others[..., None] == np.arange(width), float)

@@ -16,9 +16,9 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
 from .._arrays import on_device
-from .._checks import check_type, is_traced, shown
+from .._checks import check_type, is_traced
+from .._text import counted, shown
 from ..structure import Factorisation
-from ..structure.labels import counted
 from .inputs import check_policy, check_tree
 
 LogProb = Callable[[Any, Any, Any], jax.Array]
@@ -38,8 +38,8 @@ class TracedLogProb:
 
     def __init__(self, log_prob: LogProb, params: Any, obs: Any, action: Any):
         fresh = lambda *arguments: log_prob(*arguments)  # noqa: E731 (JAX keeps what it traced of a function it knows)
-        closed = jax.make_jaxpr(fresh)(params, obs, action)
-        self.jaxpr, self.constants, self.text = closed.jaxpr, closed.consts, str(closed.jaxpr)
+        program = jax.make_jaxpr(fresh)(params, obs, action)
+        self.jaxpr, self.constants, self.text = program.jaxpr, program.consts, str(program.jaxpr)
 
     def with_constants(self, constants: Sequence[Any]) -> Any:
         """Return the traced function, with these constants."""
@@ -81,6 +81,7 @@ def batched_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> 
             "is called with one observation and one action: does psi lack a batch axis that actions has, or does the "
             "result need a squeeze?"
         )
+    # vmap has removed the axis of samples, so that one number per action has one axis left.
     if per_factor.ndim < 2:
         raise ProductFormError(
             "log_prob: got one number for one action, want (n,), one log-probability per factor. A joint "
@@ -153,6 +154,7 @@ def factor_scores(
     |θ|, and weighted scores are added.
     """
     if not disjoint:
+        # Reverse mode: n outputs, and far more parameters than factors.
         theta, unravel = ravel_pytree(params)
         shared = lambda o, a: jax.jacrev(lambda t: log_prob(unravel(t), o, a))(theta)  # noqa: E731
         return shared, lambda weighted: weighted.sum(axis=0), theta.size
@@ -161,11 +163,8 @@ def factor_scores(
         gradient = jax.grad(lambda p: log_prob(p, o, a).sum())(params)
         return jnp.concatenate([leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(gradient)], axis=1)
 
-    return (
-        sliced,
-        lambda weighted: weighted.reshape(-1),
-        sum(leaf.size // len(leaf) for leaf in jax.tree.leaves(params)),
-    )
+    width = sum(leaf.size // len(leaf) for leaf in jax.tree.leaves(params))
+    return sliced, lambda weighted: weighted.reshape(-1), width
 
 
 def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: Any) -> None:
@@ -180,6 +179,7 @@ def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: An
     weight = np.linspace(1.0, 2.0, n)
     some_obs, some_actions = _few(obs), _few(actions)
     traced = TracedLogProb(log_prob, params, *one_of(some_obs, some_actions))
+    # One gradient per factor would show the same at n times the cost.
     weighted, plain = (
         jax.tree.map(np.asarray, _gradient(traced, params, some_obs, some_actions, w)) for w in (weight, np.ones(n))
     )
@@ -225,24 +225,26 @@ def check_product_form(
     before = np.asarray(log_probs(actions))
     n = before.shape[1]
     groups = factorisation.groups if factorisation is not None else tuple((i,) for i in range(n))
-    if len(groups) != n or sum(map(len, groups)) != _count(actions):
+    columns, join = _columns(actions)
+    if len(groups) != n or sum(map(len, groups)) != len(columns):
         raise ValueError(
-            f"log_prob: got {counted(n, 'factor')} for {counted(_count(actions), 'action')}; want factorisation= to "
-            "list the actions of each factor"
+            f"log_prob: got {counted(n, 'factor')} for {counted(len(columns), 'action')}; want factorisation= to list "
+            "the actions of each factor"
         )
-    other = jax.tree.map(lambda x: np.roll(x, 1, axis=0), actions)
+    exchanged = [jax.tree.map(lambda x: np.roll(x, 1, axis=0), column) for column in columns]
+    # Another program, or another row of a batch, may round differently.
+    tolerance = 1e-5 if before.dtype.itemsize < 8 else 1e-10
+    # Two indices differ in a digit, so that for each pair one group has the one and not the other.
     for digit in range(max(1, (n - 1).bit_length())):
         for value in (0, 1):
-            moved = [i for i in range(n) if (i >> digit & 1) == value]
-            unchanged = np.setdiff1d(np.arange(n), moved)
-            if not moved or not unchanged.size:
+            group = [i for i in range(n) if (i >> digit & 1) == value]
+            unchanged = np.setdiff1d(np.arange(n), group)
+            if not group or not unchanged.size:
                 continue
-            changed = _replace(actions, other, [a for i in moved for a in groups[i]])
-            after = np.asarray(log_probs(changed))
-            tolerance = 1e-5 if before.dtype.itemsize < 8 else 1e-10
-            wrong = ~np.isclose(
-                before[:, unchanged], after[:, unchanged], rtol=tolerance, atol=tolerance, equal_nan=True
-            )
+            of_moved = {action for i in group for action in groups[i]}
+            mixed = [exchanged[a] if a in of_moved else column for a, column in enumerate(columns)]
+            first, second = before[:, unchanged], np.asarray(log_probs(join(mixed)))[:, unchanged]
+            wrong = ~np.isclose(first, second, rtol=tolerance, atol=tolerance, equal_nan=True)
             if wrong.any():
                 raise ProductFormError(
                     f"log_prob: the log-probability of factor {unchanged[wrong.any(axis=0)][0]} changes with the "
@@ -261,12 +263,13 @@ def check_where_known(
     log_prob: LogProb, params: Any, actions: Any, obs: Any, factorisation: Factorisation | None
 ) -> None:
     """Run `check_product_form` on a few samples of a flat batch, unless values or the factors' actions are unknown."""
+    # Inside jit there are no values to exchange; the first call outside checks them.
     if len(jax.tree.leaves(actions)[0]) < 2 or any_traced((params, actions, obs)):
         return
     some_actions, some_obs = _few(actions), _few(obs)
     n = jax.eval_shape(lambda: batched_log_prob(log_prob, params, some_obs, some_actions)).shape[1]
-    drawn = (n, n) if factorisation is None else (len(factorisation), factorisation.n_actions)
-    if drawn == (n, _count(actions)):
+    sizes = (n, n) if factorisation is None else (len(factorisation), factorisation.n_actions)
+    if sizes == (n, len(_columns(actions)[0])):
         check_product_form(log_prob, params, actions=some_actions, obs=some_obs, factorisation=factorisation)
 
 
@@ -275,26 +278,11 @@ def _few(tree: Any) -> Any:
     return jax.tree.map(lambda x: np.asarray(x)[np.unique(np.linspace(0, len(x) - 1, 8).astype(int))], tree)
 
 
-def _parts(actions: Any) -> tuple[list[Any], Any] | None:
-    """Return the entries of a container and a function that restores it; None for an array."""
-    if not isinstance(actions, tuple | list | dict):
-        return None
-    return jax.tree.flatten(actions, is_leaf=lambda x: x is not actions)
-
-
-def _count(actions: Any) -> int:
-    parts = _parts(actions)
-    if parts is not None:
-        return len(parts[0])
-    return actions.shape[1] if actions.ndim > 1 else 1
-
-
-def _replace(actions: Any, other: Any, which: Sequence[int]) -> Any:
-    parts, others = _parts(actions), _parts(other)
-    if parts is not None and others is not None:
-        return parts[1].unflatten([others[0][i] if i in which else part for i, part in enumerate(parts[0])])
+def _columns(actions: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """Return the actions of each component of a batch of joint actions, and the function that puts them together."""
+    if isinstance(actions, tuple | list | dict):
+        entries, structure = jax.tree.flatten(actions, is_leaf=lambda x: x is not actions)
+        return entries, structure.unflatten
     if actions.ndim == 1:
-        return other
-    index, changed = np.asarray(which), actions.copy()
-    changed[:, index] = other[:, index]
-    return changed
+        return [actions], lambda columns: columns[0]
+    return list(np.moveaxis(actions, 1, 0)), lambda columns: np.stack(columns, axis=1)

@@ -10,9 +10,9 @@ import numpy as np
 
 from .._checks import is_traced, real_array
 from .._credit import credit, factor_baseline
-from ..structure.labels import some, warn
+from .._text import some, warn
 from ..structure.schedule import as_fixed
-from .expectations import Estimate, estimate
+from .expectations import Estimate, estimate, table
 from .inputs import check_samples, shape_of
 from .scores import LogProb
 
@@ -57,18 +57,10 @@ class VarianceReport:
 
     def __str__(self) -> str:
         columns = ("alpha", "quadratic", "linear", "covariance", "delta", "vanilla", "factored")
-        head = f"{'factor':>12}" + "".join(f"{name:>20}" for name in columns)
-        shown = self.factors if len(self.factors) <= 12 else self.factors[:6]
-        lines = [f"variance of the whole gradient, vanilla / factored: {self.ratio:.3g}", head]
-        for i, name in enumerate(shown):
-            cells = (getattr(self, column) for column in columns)
-            lines.append(
-                f"{name:>12}"
-                + "".join(str(Estimate(c.value[i], c.error[i])).rjust(20) for c in cells)
-                + ("" if self.two_terms_suffice[i] else "  *")
-            )
-        if len(shown) < len(self.factors):
-            lines.append(f"{'…':>12}  and {len(self.factors) - len(shown)} more")
+        # The paper states two terms; where they do not suffice, the row says so.
+        notes = ["" if holds else "  *" for holds in self.two_terms_suffice]
+        lines = [f"variance of the whole gradient, vanilla / factored: {self.ratio:.3g}"]
+        lines += table(self.factors, {name: getattr(self, name) for name in columns}, 20, notes)
         total = (self.total_delta, self.total_vanilla, self.total_factored)
         lines.append(f"{'all':>12}" + " " * 80 + "".join(str(t).rjust(20) for t in total))
         if not self.two_terms_suffice.all():
@@ -124,17 +116,33 @@ def variance_report(
     """
     psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     net = as_fixed(net, "net")
-    kept, dropped = (f(net, psi, weights) for f in (credit, factor_baseline))
     functions = (_variance_first_order, _variance_features, _variance_statistics)
-    given = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
-    credits = {"k": kept, "b": dropped}
-    figures = estimate(functions, log_prob, params, credits, factorisation=net.factorisation, **given)
-    _warn_if_mixed(obs, jnp.shape(psi)[:-1])
-    bias = figures.pop("bias")
+    samples = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
+    credits = {"k": credit(net, psi, weights), "b": factor_baseline(net, psi, weights)}
+    figures = estimate(functions, log_prob, params, credits, factorisation=net.factorisation, **samples)
+    if any(np.ptp(np.asarray(leaf, dtype=np.float64), axis=psi.ndim - 2).any() for leaf in jax.tree.leaves(obs)):
+        warn(
+            "obs differs among samples that should be of one state: the variance then includes that of the states, and "
+            "the three terms do not add up to it. Pass (states, samples, ...), with several actions drawn in each state"
+        )
+    # Dropped targets must be uncorrelated with the score, which the samples can test.
+    squared_bias, noise = figures.pop("bias").value
     report = VarianceReport(net.actions, **figures, two_terms_suffice=net.coparent_condition())
-    if not net.is_soft:
-        samples = None if probabilities is not None else jnp.shape(psi)[-2]
-        _warn_if_biased(report, bias.value, samples, psi if probabilities is None else probabilities)
+    # E[zᵢ bᵢ] is zero for a correct network: up to rounding if exact, up to 5.5 standard errors if sampled. The weights
+    # of a soft network are meant to bias.
+    coarsest = psi.dtype if probabilities is None else jnp.asarray(probabilities).dtype
+    types = (report.alpha.value.dtype, report.delta.value.dtype, coarsest)
+    eps = max(np.finfo(dtype).eps for dtype in types if np.issubdtype(dtype, np.floating))
+    bound = (1e3 * eps) ** 2 * (noise + report.vanilla.value)
+    if probabilities is None:
+        bound = bound + 30 / psi.shape[-2] * noise
+    wrong = np.flatnonzero(squared_bias > bound)
+    if wrong.size and not net.is_soft:
+        names = some([report.factors[i] for i in wrong])
+        warn(
+            f"net misses an edge: a target that is dropped for factor {names} depends on its own action, so the "
+            "factored gradient is biased (see bias_report)"
+        )
     return report
 
 
@@ -154,8 +162,8 @@ def gradient_variance(
     in `variance_report`.
     """
     credits = check_samples(log_prob, params, actions=actions, psi=credits, obs=obs, name="credits")
-    given = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
-    return estimate((terms_of, moments_of, _any_statistics), log_prob, params, {"credits": credits}, **given)
+    samples = {"actions": actions, "obs": obs, "probabilities": probabilities, "disjoint": disjoint}
+    return estimate((terms_of, moments_of, _any_statistics), log_prob, params, {"credits": credits}, **samples)
 
 
 def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None, upper: Any = None) -> jax.Array:
@@ -178,17 +186,17 @@ def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None,
     - `lower`, `upper`: inf and sup of each target, ``(n_targets,)``. The default is the range of the batch, which is
       correct only if the batch contains every joint action.
     """
-    raw_psi, psi = psi, real_array("psi", psi, jnp)
-    if psi.ndim == 0 or 0 in psi.shape:
-        raise ValueError(f"psi: got {shape_of(raw_psi)}, want (..., n_targets) with at least one sample")
-    m = psi.shape[-1]
+    values = real_array("psi", psi, jnp)
+    if values.ndim == 0 or 0 in values.shape:
+        raise ValueError(f"psi: got {shape_of(psi)}, want (..., n_targets) with at least one sample")
+    m = values.shape[-1]
     lam = jnp.ones(m) if weights is None else real_array("weights", weights, jnp)
-    axes = tuple(range(psi.ndim - 1))
-    lowest = psi.min(axis=axes) if lower is None else real_array("lower", lower, jnp)
-    highest = psi.max(axis=axes) if upper is None else real_array("upper", upper, jnp)
+    lowest = values.reshape(-1, m).min(axis=0) if lower is None else real_array("lower", lower, jnp)
+    highest = values.reshape(-1, m).max(axis=0) if upper is None else real_array("upper", upper, jnp)
     for name, bound in (("weights", lam), ("lower", lowest), ("upper", highest)):
         if bound.shape != (m,):
             raise ValueError(f"{name}: got {shape_of(bound)}, want ({m},), one per target")
+    # Swapped bounds would shift targets to the wrong side without any sign of it.
     if not is_traced(lowest) and not is_traced(highest) and (np.asarray(lowest) > np.asarray(highest)).any():
         raise ValueError(f"lower, upper: got {lowest.tolist()} and {highest.tolist()}, want lower ≤ upper")
     warnings.warn(
@@ -196,7 +204,7 @@ def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None,
         "variance than the original; use the translation as a diagnostic, not for training",
         stacklevel=2,
     )
-    return psi - jnp.where(lam >= 0, lowest, highest)
+    return values - jnp.where(lam >= 0, lowest, highest)
 
 
 def terms_of(z: jax.Array, add: Any, credits: jax.Array, name: str = "any") -> dict[str, jax.Array]:
@@ -209,6 +217,7 @@ def moments_of(
     z: jax.Array, add: Any, centre: dict[str, jax.Array], credits: jax.Array, name: str = "any"
 ) -> dict[str, jax.Array]:
     """Return first and second moments of the terms and of their sum about a centre."""
+    # About a centre: E[x²] − E[x]² of targets with a large mean would be lost in rounding.
     away = {key: value - centre[key] for key, value in terms_of(z, add, credits, name).items()}
     terms, whole = away[f"{name}_terms"], away[f"{name}_whole"]
     return away | {f"{name}_terms_squared": (terms**2).sum(axis=1), f"{name}_whole_squared": (whole**2).sum()}
@@ -264,6 +273,8 @@ def _variance_statistics(
     # both means come from the same samples and are correlated
     linear = linear - (0 if samples is None else covariance / samples)
     delta = vanilla - factored
+    means = {name: centre[name] + mean[name] for name in ("vanilla_terms", "factored_terms")}
+    dropped = means["vanilla_terms"] - means["factored_terms"]
     return {
         "alpha": mean["norm"],
         "quadratic": quadratic,
@@ -276,38 +287,5 @@ def _variance_statistics(
         "total_factored": total_factored,
         "total_delta": total_vanilla - total_factored,
         "residual": delta - quadratic - linear - covariance,
-        "bias": jnp.stack(  # |E[zᵢ bᵢ]|² and E|zᵢ bᵢ|²
-            [
-                ((_mean(mean, centre, "vanilla") - _mean(mean, centre, "factored")) ** 2).sum(axis=1),
-                mean["norm_b_squared"],
-            ]
-        ),
+        "bias": jnp.stack([(dropped**2).sum(axis=1), mean["norm_b_squared"]]),  # |E[zᵢ bᵢ]|² and E|zᵢ bᵢ|²
     }
-
-
-def _mean(mean: dict[str, jax.Array], centre: dict[str, jax.Array], name: str) -> jax.Array:
-    return centre[f"{name}_terms"] + mean[f"{name}_terms"]
-
-
-def _warn_if_mixed(obs: Any, batch: tuple[int, ...]) -> None:
-    axis = len(batch) - 1
-    if any(np.ptp(np.asarray(leaf, dtype=np.float64), axis=axis).any() for leaf in jax.tree.leaves(obs)):
-        warn(
-            "obs differs among samples that should be of one state: the variance then includes that of the states, and "
-            "the three terms do not add up to it. Pass (states, samples, ...), with several actions drawn in each state"
-        )
-
-
-def _warn_if_biased(report: VarianceReport, bias: np.ndarray, samples: int | None, coarsest: Any) -> None:
-    """Warn if E[zᵢ bᵢ] is not zero: beyond rounding if exact, beyond 5.5 standard errors if sampled."""
-    squared, noise = bias
-    types = (report.alpha.value.dtype, report.delta.value.dtype, jnp.asarray(coarsest).dtype)
-    eps = max(np.finfo(dtype).eps for dtype in types if np.issubdtype(dtype, np.floating))
-    rounding = (1e3 * eps) ** 2 * (noise + report.vanilla.value)
-    wrong = squared > rounding + (0 if samples is None else 30 / samples * noise)
-    if wrong.any():
-        names = some([report.factors[i] for i in np.flatnonzero(wrong)])
-        warn(
-            f"net misses an edge: a target that is dropped for factor {names} depends on its own action, so the "
-            "factored gradient is biased (see bias_report)"
-        )

@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..structure.labels import warn
+from .._text import warn
 
 Scope = list[tuple[str, str]]
 """Free objects with their types, such as ``[("?x", "computer")]``."""
-
-
-LARGEST = 20_000
+MAX_FLUENTS = 20_000
 """Maximum number of ground fluents of a model."""
 
 
@@ -41,6 +39,7 @@ def members(roots: int) -> list[int]:
 
 def _value(known: Any, value: Any, roots: Any) -> Value:
     known = np.asarray(known)
+    # Python integers as sets: NumPy has no type with 20,000 bits, and `|` works on arrays of objects.
     out = np.empty(known.shape, object)  # filled by assignment, because NumPy unwraps scalar objects
     out[...] = roots
     out[known] = 0
@@ -51,15 +50,17 @@ def _constant(value: Any) -> Value:
     return _value(np.ones(np.shape(value), bool), value, 0)
 
 
+def _unknown(roots: Any) -> Value:
+    return _value(np.zeros(np.shape(roots), bool), 1, roots)
+
+
 def _union(*roots: np.ndarray) -> np.ndarray:
     return reduce(np.bitwise_or, roots)
 
 
 def _over(roots: np.ndarray, axes: Sequence[int], keepdims: bool = False) -> Any:
     """Return the union over some axes."""
-    for axis in sorted(axes, reverse=True):
-        roots = np.bitwise_or.reduce(roots, axis=axis, keepdims=keepdims, initial=0)
-    return roots
+    return np.bitwise_or.reduce(roots, axis=tuple(axes), keepdims=keepdims, initial=0)
 
 
 class Dependencies:
@@ -68,13 +69,13 @@ class Dependencies:
     def __init__(self, simulator: Any):
         self.simulator, self.model = simulator, simulator.rddl
         model = self.model
-        # in the order of Gymnasium, which sorts the names of a Dict space
+        # In the order of Gymnasium, which sorts the names of a Dict space.
         self.actions = _ground(model, sorted(model.action_fluents))
         self.states = _ground(model, model.state_fluents)
-        if len(self.actions) + len(self.states) > LARGEST:
+        if len(self.actions) + len(self.states) > MAX_FLUENTS:
             raise ValueError(
                 f"domain: {model.instance_name!r} has {len(self.actions):,} actions and {len(self.states):,} states, "
-                f"want at most {LARGEST:,} in total, because tracking all pairs takes too much memory"
+                f"want at most {MAX_FLUENTS:,} in total, because tracking all pairs takes too much memory"
             )
         number = {name: k for k, name in enumerate((*self.actions, *self.states))}
         self._everything = (1 << len(number)) - 1
@@ -86,8 +87,7 @@ class Dependencies:
                 self.values[name] = _constant(value)
             elif kind in ("action-fluent", "state-fluent"):
                 roots = np.array([1 << number[g] for g in model.variable_groundings[name]], object)
-                shape = np.shape(value)
-                self.values[name] = _value(np.zeros(shape, bool), np.ones_like(value), roots.reshape(shape))
+                self.values[name] = _unknown(roots.reshape(np.shape(value)))
         for name, expr, _ in simulator.cpfs:
             if model.variable_types[name] != "observ-fluent":
                 self.values[name] = self.of(expr, model.cpfs[name][0], f"the fluent {name!r}")
@@ -115,7 +115,7 @@ class Dependencies:
         return observed
 
     def _opaque(self, what: str) -> None:
-        if (what, self._where) in self._warned:
+        if (what, self._where) in self._warned:  # one warning, however often the expression has it
             return
         self._warned.add((what, self._where))
         warn(
@@ -144,30 +144,29 @@ class Dependencies:
             case "randomvector" | "pyfunc":
                 return self._captured(expr, kind, op, scope)
             case "matrix" if op == "det":
-                *bound, arg = expr.args
-                return self._whole(self(arg, scope + [pair for _, pair in bound]), len(scope))
-            case "matrix":
+                return _aggregate(self._body(expr.args, scope), scope)
+            case "matrix":  # an inverse: each element depends on all
                 (row, column), arg = expr.args
                 inner = self(arg, scope)
                 axes = [i for i, (name, _) in enumerate(scope) if name in (row, column)]
-                roots = np.broadcast_to(_over(inner.roots, axes, keepdims=True), inner.roots.shape)
-                return _value(np.zeros(roots.shape, bool), 1, roots)
-            case _:
+                return _unknown(np.broadcast_to(_over(inner.roots, axes, keepdims=True), inner.roots.shape))
+            case _:  # everything, so that the network is safe with later versions of RDDL
                 self._opaque(f"an expression of type {op!r}")
-                return _value(np.zeros(self._shape(scope), bool), 1, self._everything)
+                return _unknown(np.full(self._shape(scope), self._everything, object))
 
     def _variable(self, expr: Any, scope: Scope) -> Value:
         name, args = expr.args
         shape = self._shape(scope)
         axis_of = {free: i for i, (free, _) in enumerate(scope)}
         if name in axis_of:
-            return _constant(np.broadcast_to(_along(axis_of[name], shape), shape))
+            return _constant(np.indices(shape)[axis_of[name]])
         if not args and self.model.is_object(name):
             return _constant(np.broadcast_to(self._number(name), shape))
         base = self.values[name]
         blanks = [i for i, arg in enumerate(args or ()) if isinstance(arg, str) and arg == "_"]
         # A blank adds an axis after those in scope.
         full = shape + tuple(base.known.shape[i] for i in blanks)
+        objects = np.indices(full, sparse=True)
         index: list[Any] = []
         extra: Any = 0
         for axis, arg in enumerate(args or ()):
@@ -179,27 +178,25 @@ class Dependencies:
                     if not base.known.all():
                         self._opaque(f"{name}(…), which has a fluent as argument,")
                     extra = extra | _behind(inner.roots, len(blanks))
+                    # A non-fluent with one value for all objects does not reveal which of them is meant.
                     first = base.value.take([0], axis)
                     same = base.known.all(axis, keepdims=True) & (base.value == first).all(axis, keepdims=True)
                     base = _value(same, first, _over(base.roots, [axis], keepdims=True))
                     index.append(0)
             elif axis in blanks:
-                index.append(_along(len(shape) + blanks.index(axis), full))
+                index.append(objects[len(shape) + blanks.index(axis)])
             elif arg in axis_of:
-                index.append(_along(axis_of[arg], full))
+                index.append(objects[axis_of[arg]])
             else:
                 index.append(self._number(arg))
-        where = tuple(np.broadcast_to(i, full) for i in index)
-        known, value = (np.broadcast_to(part[where], full) for part in base[:2])
-        roots = np.empty(full, object)
-        roots[...] = base.roots[where]
-        return _value(known, value, roots | extra)
+        where = tuple(index)
+        return _value(np.broadcast_to(base.known[where], full), base.value[where], base.roots[where] | extra)
 
     def _number(self, literal: str) -> int:
         return self.model.object_to_index[self.model.strip_literal(literal)]
 
-    def _apply(self, operation: Callable[..., Any], args: Sequence[Value], settled: Any = None) -> Value:
-        """Apply an operation to values; `settled` tells where the result does not depend on unknown operands."""
+    def _apply(self, operation: Callable[..., Any], args: Sequence[Value], decided: Any = None) -> Value:
+        """Apply an operation to values; `decided` tells where the result does not depend on unknown operands."""
         known = reduce(np.logical_and, (arg.known for arg in args))
         try:
             with np.errstate(all="ignore"):
@@ -207,9 +204,9 @@ class Dependencies:
         except (ArithmeticError, ValueError):  # an unknown value was out of range
             known, value = np.zeros_like(known), np.ones(known.shape)
         roots = _union(*(arg.roots for arg in args))
-        if settled is None:
+        if decided is None:
             return _value(known, value, roots)
-        mask, what = settled
+        mask, what = decided
         return _value(known | mask, np.where(mask, what, value), roots)
 
     def _operation(self, kind: str, op: str, args: list[Value]) -> Value:
@@ -218,29 +215,35 @@ class Dependencies:
             if len(args) == 1:
                 return self._apply(np.logical_not, args)
             op = "^" if op == "&" else op
-            return reduce(lambda a, b: self._apply(simulator.LOGICAL_OPS[op], (a, b), _settled(op, a, b)), args)
+            return reduce(lambda a, b: self._apply(simulator.LOGICAL_OPS[op], (a, b), _decided(op, a, b)), args)
+        # The simulator counts with booleans as well: NumPy has no minus for them.
         args = [Value(arg.known, 1 * arg.value, arg.roots) for arg in args]
         if kind == "arithmetic":
             if len(args) == 1 and op == "-":
                 return self._apply(np.negative, args)
-            return reduce(lambda a, b: self._apply(simulator.ARITHMETIC_OPS[op], (a, b), _settled(op, a, b)), args)
+            return reduce(lambda a, b: self._apply(simulator.ARITHMETIC_OPS[op], (a, b), _decided(op, a, b)), args)
         table = simulator.RELATIONAL_OPS if kind == "relational" else {**simulator.UNARY, **simulator.BINARY}
         return self._apply(table[op], args)
 
+    def _body(self, args: Sequence[Any], scope: Scope) -> Value:
+        """Return what is aggregated over objects: these add axes behind those in scope."""
+        *bound, arg = args
+        return self(arg, scope + [pair for _, pair in bound])
+
     def _aggregation(self, expr: Any, op: str, scope: Scope) -> Value:
-        *bound, arg = expr.args
-        inner = self(arg, scope + [pair for _, pair in bound])
+        inner = self._body(expr.args, scope)
         axes = tuple(range(len(scope), inner.known.ndim))
-        value = inner.value if op in ("forall", "exists") else 1 * inner.value
+        value = inner.value if op in ("forall", "exists") else 1 * inner.value  # a sum of booleans is their number
         operation = self.simulator.AGGREGATION_OPS[op]
         with np.errstate(all="ignore"):
             value = operation(value, axis=axes[0] if op in ("argmin", "argmax") else axes)
         known, roots = inner.known.all(axes), _over(inner.roots, axes)
-        settles = {"prod": False, "forall": False, "exists": True}.get(op)
-        if settles is None:
+        deciding = {"prod": False, "forall": False, "exists": True}.get(op)
+        if deciding is None:
             return _value(known, value, roots)
-        mask = (inner.known & (inner.value.astype(bool) == settles)).any(axes)
-        return _value(known | mask, np.where(mask, settles, value), roots)
+        # One known zero decides a product, whatever the other factors are.
+        mask = (inner.known & (inner.value.astype(bool) == deciding)).any(axes)
+        return _value(known | mask, np.where(mask, deciding, value), roots)
 
     def _control(self, expr: Any, op: str, scope: Scope) -> Value:
         condition = self(expr.args[0], scope)
@@ -258,19 +261,14 @@ class Dependencies:
             return self(expr.args[0], scope)
         if op.endswith("(p)"):
             *bound, (arg,) = expr.args
-            return self._whole(self(arg, scope + [pair for _, pair in bound]), len(scope))
+            return _aggregate(self._body((*bound, arg), scope), scope)
         args = self.simulator.traced.cached_sim_info(expr) if op.endswith("Discrete") else expr.args
         values = [self(arg, scope) for arg in args]
-        certain = np.zeros(self._shape(scope), bool)
-        value: Any = True
-        if op == "Bernoulli":
+        roots = _union(*(value.roots for value in values))
+        if op == "Bernoulli":  # certain at the ends: many models use it as a test
             (p,) = values
-            certain, value = p.known & ((p.value == 0) | (p.value == 1)), p.value.astype(bool)
-        return _value(certain, value, _union(*(v.roots for v in values)))
-
-    def _whole(self, inner: Value, axes_kept: int) -> Value:
-        roots = _over(inner.roots, range(axes_kept, inner.roots.ndim))
-        return _value(np.zeros(np.shape(roots), bool), 1, roots)
+            return _value(p.known & ((p.value == 0) | (p.value == 1)), p.value.astype(bool), roots)
+        return _unknown(np.broadcast_to(roots, self._shape(scope)))
 
     def _captured(self, expr: Any, kind: str, op: str, scope: Scope) -> Value:
         """Return a function that computes an array over the captured objects; each element depends on all arguments."""
@@ -278,27 +276,26 @@ class Dependencies:
         if kind == "pyfunc":
             self._opaque(f"the Python function {op!r}")
         batch = [pair for pair in scope if pair[0] not in captured]
-        inner = [self._whole(self(arg, batch), len(batch)).roots for arg in args]
-        roots = np.zeros(self._shape(batch), object) if not inner else _union(*inner)
-        new = [i for i, pair in enumerate(scope) if pair[0] in captured]
-        shape = self._shape(scope)
-        return _value(np.zeros(shape, bool), 1, np.broadcast_to(np.expand_dims(roots, tuple(new)), shape))
+        roots = [_aggregate(self(arg, batch), batch).roots for arg in args]
+        new = tuple(i for i, pair in enumerate(scope) if pair[0] in captured)
+        union = np.expand_dims(_union(np.zeros(self._shape(batch), object), *roots), new)
+        return _unknown(np.broadcast_to(union, self._shape(scope)))
+
+
+def _aggregate(inner: Value, scope: Scope) -> Value:
+    """Return what depends on an expression for all objects that are not in scope: the axes behind those that are."""
+    return _unknown(_over(inner.roots, range(len(scope), inner.roots.ndim)))
 
 
 def _ground(model: Any, names: Any) -> tuple[str, ...]:
     return tuple(g for name in names for g in model.variable_groundings[name])
 
 
-def _along(axis: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the indices of the objects of an axis, in an array that broadcasts to the shape."""
-    return np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-
-
 def _behind(array: np.ndarray, axes: int) -> np.ndarray:
     return array.reshape(array.shape + (1,) * axes)
 
 
-def _settled(op: str, a: Value, b: Value) -> tuple[np.ndarray, Any] | None:
+def _decided(op: str, a: Value, b: Value) -> tuple[np.ndarray, Any] | None:
     """Return where one operand alone determines the result, and the result there."""
 
     def either(what: bool) -> np.ndarray:

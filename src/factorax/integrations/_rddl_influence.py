@@ -11,8 +11,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from .._checks import checked
+from .._text import some, warn
 from ..structure import InfluenceNetwork
-from ..structure.labels import some, warn
 from ._rddl_dependencies import Dependencies, members
 from ._rddl_terms import Terms
 
@@ -36,12 +37,6 @@ class Influence:
     """Which observed fluents the actor of each action reads, ``(n_actions, n_observed)``."""
 
 
-def check_reads(reads: str) -> None:
-    """Raise unless `reads` is one of the choices."""
-    if reads not in ("relevant", "uncoupled"):
-        raise ValueError(f"reads: got {reads!r}, want 'relevant' or 'uncoupled'")
-
-
 class Graph:
     """A graph of influences over numbered nodes."""
 
@@ -58,25 +53,26 @@ class Graph:
             self.size += 1
         self.edges.append((self._sets[roots], node))
 
-    def gather(self, start: Iterable[int], *, upstream: bool) -> list[int]:
+    def reach(self, sets: Iterable[int], *, upstream: bool) -> list[int]:
         """Return for each node the union of the sets at the nodes that can reach it, or (`upstream`) that it can reach.
 
-        The first nodes have the sets in `start`, the others are empty.
+        The first nodes have the given sets, the others are empty.
         """
         u, v = np.array(self.edges, dtype=np.int64).reshape(-1, 2).T
         u, v = (v, u) if upstream else (u, v)
         adjacency = sparse.csr_array((np.ones(len(u), bool), (u, v)), (self.size, self.size))
+        # One set per strongly connected component: all nodes of a cycle reach the same.
         count, group = connected_components(adjacency, connection="strong")
-        have = [0] * count  # one set per strongly connected component
-        for node, roots in enumerate(start):
-            have[group[node]] |= roots
+        unions = [0] * count
+        for node, roots in enumerate(sets):
+            unions[group[node]] |= roots
         before: dict[int, set[int]] = {g: set() for g in range(count)}
         for a, b in zip(group[u].tolist(), group[v].tolist(), strict=True):
             if a != b:
                 before[b].add(a)
         for g in TopologicalSorter(before).static_order():
-            have[g] = reduce(or_, (have[a] for a in before[g]), have[g])
-        return [have[g] for g in group.tolist()]
+            unions[g] = reduce(or_, (unions[a] for a in before[g]), unions[g])
+        return [unions[g] for g in group.tolist()]
 
 
 def _table(sets: Iterable[int], width: int) -> np.ndarray:
@@ -87,7 +83,7 @@ def _table(sets: Iterable[int], width: int) -> np.ndarray:
 
 def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> Influence:
     """Return the reachability from actions to terms, through the fluents of the model and the reads of the actors."""
-    check_reads(reads)
+    checked("reads", reads, Reads)
     model = dependencies.model
     n, m, size = len(dependencies.actions), len(terms.names), len(dependencies.actions) + len(dependencies.states)
     end = size + m
@@ -107,35 +103,38 @@ def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> In
     graph.edges += [(end, size + j) for j in range(m)]
 
     targets = [0] * size + [1 << j for j in range(m)]
-    reached = _table(graph.gather(targets, upstream=True)[:size], m)
+    reached = _table(graph.reach(targets, upstream=True)[:size], m)
     network = dynamics = reached[:n]
-    observed = dependencies.observations()
-    tells = _table((roots for _, roots in observed), size)
-    # Products of 0–1 matrices count paths; only whether there is any matters.
-    reading = network.astype(np.float32) @ (tells[:, n:].astype(np.float32) @ reached[n:] > 0).T > 0
+    observations = dependencies.observations()
+    reveals = _table((roots for _, roots in observations), size)
+    # In 32-bit floats, for which NumPy has a fast product. Products of 0–1 matrices count paths; only whether there is
+    # any matters.
+    reading = network.astype(np.float32) @ (reveals[:, n:].astype(np.float32) @ reached[n:] > 0).T > 0
     if reads == "uncoupled":
-        moved = _table(graph.gather((1 << i for i in range(n)), upstream=False)[:size], n)
+        # Actions with one row of the network are one row here: a model has far fewer kinds of actions than actions.
+        changes = _table(graph.reach((1 << i for i in range(n)), upstream=False)[:size], n)
         rows, row_of = np.unique(network, axis=0, return_inverse=True)
-        moves = np.zeros((len(rows), len(observed)), bool)  # does an action with this row move what is observed?
-        np.logical_or.at(moves, row_of, (tells.astype(np.float32) @ moved > 0).T)
-        beyond = rows.astype(np.float32) @ ~rows.T > 0  # whether the first row has a target that the second lacks
-        reading &= ~(beyond.astype(np.float32) @ moves > 0)[row_of]
+        changes_observation = np.zeros((len(rows), len(observations)), bool)
+        np.logical_or.at(changes_observation, row_of, (reveals.astype(np.float32) @ changes > 0).T)
+        has_other_target = rows.astype(np.float32) @ ~rows.T > 0  # the first row has one that the second lacks
+        reading &= ~(has_other_target.astype(np.float32) @ changes_observation > 0)[row_of]
     else:
         rows, row_of = np.unique(reading, axis=0, return_inverse=True)
-        told = [reduce(or_, (observed[f][1] for f in np.flatnonzero(row)), 0) for row in rows]
+        roots_of_row = [reduce(or_, (observations[f][1] for f in np.flatnonzero(row)), 0) for row in rows]
         for i, row in enumerate(row_of):
-            graph.join(told[row], i)
-        network = _table(graph.gather(targets, upstream=True)[:n], m)
+            graph.join(roots_of_row[row], i)
+        network = _table(graph.reach(targets, upstream=True)[:n], m)
     idle = [name for name, row in zip(dependencies.actions, network, strict=True) if not row.any()]
     if idle:
         warn(f"action {some(idle)} influences no term of the reward, so its gradient is zero")
-    closed, open_loop, at_once = (
-        InfluenceNetwork._derive(matrix, dependencies.actions, terms.names) for matrix in (network, dynamics, one_step)
-    )
+
+    def labelled(matrix: np.ndarray) -> InfluenceNetwork:
+        return InfluenceNetwork._derive(matrix, dependencies.actions, terms.names)
+
     return Influence(
-        network=closed,
-        dynamics_network=open_loop,
-        one_step_network=at_once,
-        observed=tuple(name for name, _ in observed),
+        network=labelled(network),
+        dynamics_network=labelled(dynamics),
+        one_step_network=labelled(one_step),
+        observed=tuple(name for name, _ in observations),
         reads=reading,
     )

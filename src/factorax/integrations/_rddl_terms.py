@@ -9,8 +9,10 @@ import numpy as np
 from ._rddl_dependencies import Dependencies, Scope
 
 _CONSTANT = "constant"
-_NAMED = 3  # maximum number of fluents in the name of a target
-_CHECKED = 10  # steps in which the terms are compared with the simulator's reward
+_MAX_NAMED_FLUENTS = 3
+"""Maximum number of fluents in the name of a target."""
+_CHECKED_STEPS = 10
+"""Number of steps in which the terms are compared with the simulator's reward."""
 
 
 class Summand(NamedTuple):
@@ -23,10 +25,9 @@ class Summand(NamedTuple):
 class Block(NamedTuple):
     """A term of the reward for all objects that it sums over."""
 
-    scope: Scope
     summands: list[Summand]
-    kept: np.ndarray
-    """Which of its elements are targets; the others are constants and are merged."""
+    targets: np.ndarray | None
+    """Indices of its elements that are targets, the others being merged constants; None if all are."""
 
 
 class Terms:
@@ -40,60 +41,53 @@ class Terms:
     """The targets in the last step, ``(m,)``."""
 
     def __init__(self, dependencies: Dependencies, *, merge_constants: bool = False):
-        self._simulator = dependencies.simulator
-        self._own_reward = self._simulator.sample_reward
-        self._unchecked = 0 if _is_random(dependencies.model.reward) else _CHECKED
-        blocks = list(_blocks(dependencies))
+        self._simulator, model = dependencies.simulator, dependencies.model
+        self._simulator_reward = self._simulator.sample_reward
+        # A random reward would be sampled twice, and differ.
+        self._steps_to_check = 0 if _is_random(model.reward) else _CHECKED_STEPS
         self._blocks: list[Block] = []
-        self._constant = 0.0
-        names, roots = [], []
-        bases = _unique(_base(summands, dependencies.model) for _, summands in blocks)
+        names, sources, constant = [], [], 0.0
+        blocks = list(_blocks(dependencies))
+        bases = _unique(_base(summands, model) for _, summands in blocks)
         for base, (scope, summands) in zip(bases, blocks, strict=True):
-            known, total, sources = True, 0.0, 0
+            known, total, roots = True, 0.0, 0
             for scale, expr in summands:
                 value = dependencies.of(expr, scope, "the reward")
                 is_zero = scale == 0
                 known = known & (value.known | is_zero)
                 total = total + np.where(is_zero, 0.0, scale * value.value)
-                sources = sources | np.where(is_zero, 0, value.roots)
-            merged = np.ravel(known) & merge_constants
-            kept = np.flatnonzero(~merged)
-            self._constant += float(np.ravel(total)[merged].sum())
-            if kept.size:
-                self._blocks.append(Block(scope, summands, kept))
-                labels = _labels(base, scope, dependencies.model)
-                names += [labels[i] for i in kept]
-                roots += [int(np.ravel(sources)[i]) for i in kept]
-        self._has_constant = bool(self._constant) or not names
-        if self._has_constant:
-            names.append(_CONSTANT)
-            roots.append(0)
-        self.names, self.roots = tuple(names), tuple(roots)
-        self._every = [block.kept.size == int(np.prod(dependencies._shape(block.scope))) for block in self._blocks]
+                roots = roots | np.where(is_zero, 0, value.roots)
+            is_merged = np.ravel(known) & merge_constants
+            constant += float(np.ravel(total)[is_merged].sum())
+            targets = np.flatnonzero(~is_merged)
+            if targets.size:
+                self._blocks.append(Block(summands, targets if is_merged.any() else None))
+                labels = _labels(base, scope, model)
+                names += [labels[i] for i in targets]
+                sources += [int(np.ravel(roots)[i]) for i in targets]
+        # A network has at least one column, so a reward without any other term is one constant.
+        self._constant = [constant] if constant or not names else []
+        self.names = (*names, *[_CONSTANT] * len(self._constant))
+        self.roots = (*sources, *[0] * len(self._constant))
 
     def __call__(self) -> float:
         """Return the reward of the current step."""
-        simulator = self._simulator
-        parts = []
-        for (_, summands, kept), every in zip(self._blocks, self._every, strict=True):
-            flat = np.ravel(sum(scale * simulator._sample(expr, simulator.subs) for scale, expr in summands))
-            parts.append(flat if every else flat[kept])
-        if self._has_constant:
-            parts.append([self._constant])
-        self.vector = np.concatenate(parts)
+        simulator, parts = self._simulator, []
+        for summands, targets in self._blocks:
+            values = np.ravel(sum(scale * simulator._sample(expr, simulator.subs) for scale, expr in summands))
+            parts.append(values if targets is None else values[targets])
+        self.vector = np.concatenate([*parts, self._constant])
         reward = float(self.vector.sum())
-        if self._unchecked:
-            self._unchecked -= 1
-            self._check(reward)
+        if self._steps_to_check:
+            self._steps_to_check -= 1
+            expected = self._simulator_reward()
+            # Relative to the largest term: the sums add up in different orders.
+            if not np.isclose(reward, expected, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(self.vector).max())):
+                raise ValueError(
+                    f"reward: the terms sum to {reward!r}, but the simulator's reward is {expected!r}; the reward of "
+                    "this model cannot be split into its summands (is one of them NaN or infinite?)"
+                )
         return reward
-
-    def _check(self, reward: float) -> None:
-        expected = self._own_reward()
-        if not np.isclose(reward, expected, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(self.vector).max())):
-            raise ValueError(
-                f"reward: the terms sum to {reward!r}, but the simulator's reward is {expected!r}; the reward of this "
-                "model cannot be split into its summands (is one of them NaN or infinite?)"
-            )
 
 
 def _blocks(dependencies: Dependencies) -> Iterator[tuple[Scope, list[Summand]]]:
@@ -120,6 +114,7 @@ def _summands(
         spread = np.broadcast_to(np.expand_dims(scale, tuple(range(scale.ndim, len(inner)))), counts)
         yield from _summands(dependencies, arg, inner, spread, id(expr))
         return
+    # Within a `sum`, arithmetic stays one term per object, unless it has further sums.
     if kind == "arithmetic" and (not scope or _has_sum(expr)):
         args = expr.args
         if op == "+":
@@ -131,6 +126,7 @@ def _summands(
             for sign, arg in zip(signs, args, strict=True):
                 yield from _summands(dependencies, arg, scope, sign * scale, at)
             return
+        # A constant factor may stand on either side of a product, but only below a fraction.
         for factor, rest in ((args[0], args[-1]), (args[-1], args[0])) if op == "*" else ((args[-1], args[0]),):
             if len(args) == 2 and model.is_non_fluent_expression(factor):
                 constant = dependencies(factor, scope).value
@@ -162,15 +158,14 @@ def _is_random(expr: Any) -> bool:
 def _base(summands: list[Summand], model: Any) -> str:
     """Return the fluents that a term reads, in model order, such as ``pos-x+pos-y``; non-fluents if there are none."""
     parts = [part for _, expr in summands for part in _parts(expr) if part.etype[0] == "pvar"]
-    names = list(dict.fromkeys(str(part.args[0]) for part in parts))
-    names = [name for name in names if name in model.variable_types]
-    fluents = [name for name in names if model.variable_types[name] != "non-fluent"] or names
-    return "+".join(fluents[:_NAMED]) + "+…" * (len(fluents) > _NAMED) or "reward"
+    names = dict.fromkeys(str(part.args[0]) for part in parts if str(part.args[0]) in model.variable_types)
+    fluents = [name for name in names if model.variable_types[name] != "non-fluent"] or list(names)
+    return "+".join(fluents[:_MAX_NAMED_FLUENTS]) + "+…" * (len(fluents) > _MAX_NAMED_FLUENTS) or "reward"
 
 
 def _unique(names: Iterable[str]) -> list[str]:
     """Return names made unique by numbers from the second occurrence on: ``temp, temp#2``."""
-    count = Counter([_CONSTANT])
+    count = Counter([_CONSTANT])  # the name of the merged constants is taken
     unique = []
     for name in names:
         count[name] += 1

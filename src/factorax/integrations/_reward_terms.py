@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.spaces import Box, Dict
 
-from .._checks import Count, check_type, checked, shown
+from .._checks import Count, check_type, checked
+from .._text import shown
 from ..problems.problem import Problem, Step
 from ._jax_environments import as_element, box, distinct, network_for, plain_key, quietly, scalar_flag, strongly_typed
 

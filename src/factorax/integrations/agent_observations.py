@@ -7,12 +7,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._text import counted
 from ..distributions import Categorical
 from ..observations import ObservationSpace
 from ..spaces import ActionSpace
-from ..structure.labels import counted
 from .canonical import flat_observations, own_observations
-from .observing import OWN
+from .info_observations import OWN
 
 MASK = "action_mask"
 

@@ -10,11 +10,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, create_empty_array
 
-from .._checks import Count, checked, listed, shown
+from .._checks import Count, checked, listed
+from .._text import counted, shown, some
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV
-from ..rollouts.returned import Misfit, flags, real_numbers, shown_value
-from ..structure.labels import check_labels, counted, some
+from ..rollouts.step_checks import Misfit, flags, real_numbers, shown_value
+from ..structure.labels import check_labels
 from ..structure.network import as_network
 from .canonical import copied
 from .factors import FIXED, FactorRule

@@ -1,17 +1,18 @@
 """The form in which environments reach the learner: a scalar reward, with its parts in `info`."""
 
 import abc
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from .._checks import shown
+from .._text import counted, shown
 from ..observations import ObservationSpace
-from ..rollouts.returned import check_step, checked_reset, flag, real_numbers
+from ..rollouts.step_checks import check_step, checked_reset, checked_step, flag, real_numbers
+from ..spaces import sample_valid
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from .rewards import Parts
 
 _FLOAT64 = np.dtype(np.float64)
@@ -33,6 +34,8 @@ class FactoredEnv(gym.Env, abc.ABC):
     """The influence network from factors to targets."""
     network_is_given: bool = False
     """Whether the network was passed by the user (or its absence warned of) rather than declared by the environment."""
+    has_no_network: bool = False
+    """Whether there is no network, so that each action is credited with all targets."""
     weights: np.ndarray
     """The weights λ, ``(m,)``."""
     local: Callable[[Any], Any] | None
@@ -49,7 +52,10 @@ class FactoredEnv(gym.Env, abc.ABC):
         self.metadata = dict(getattr(env, "metadata", {}))
         self.render_mode = getattr(env, "render_mode", None)
 
-    def _describe(self, network: InfluenceNetwork, weights: np.ndarray, local: Any, reward_space: Any = None) -> None:
+    def describe(
+        self: Any, network: InfluenceNetwork, weights: np.ndarray, local: Any, reward_space: Any = None
+    ) -> None:
+        """Set the network, λ, the function of local observations, and the bounds of the targets."""
         m = network.shape[1]
         self.network, self.weights, self.local, self.reward_dim = network, weights, local, m
         low, high = (-np.inf, np.inf) if reward_space is None else (reward_space.low, reward_space.high)
@@ -88,7 +94,7 @@ class FactoredGymnasium(FactoredEnv):
     ):
         """Wrap an environment; `observe` combines its observations with its `info`."""
         super().__init__(env)
-        self._read, self._check_sum = parts.read, check_sum
+        self.parts, self._read, self._check_sum = parts, parts.read, check_sum
         self._time = 0
         self.action_space = env.action_space
         self.observation_space, self._observe = observation_space, observe
@@ -107,7 +113,7 @@ class FactoredGymnasium(FactoredEnv):
         if type(returned) is not tuple or len(returned) != 5 or not isinstance(returned[4], dict):
             check_step(returned)
         obs, reward, terminated, truncated, info = returned
-        psi = self.parts(obs, action, reward, info)
+        psi = self.read(obs, action, reward, info)
         weights = self.weights
         if psi.shape != weights.shape:
             raise ValueError(
@@ -120,7 +126,17 @@ class FactoredGymnasium(FactoredEnv):
         cut = truncated if type(truncated) is bool else flag("truncated", truncated)
         return self._observe(obs, info), total, ended, cut, {**info, "vector_reward": psi}
 
-    def parts(self, obs: Any, action: Any, reward: Any, info: Any) -> np.ndarray:
+    def first_step(self) -> tuple[np.ndarray, Any]:
+        """Return the targets and the reward of one step."""
+        space = copy.deepcopy(self.action_space)
+        space.seed(0)
+        obs, info = self.reset(seed=0)
+        action = sample_valid(space, obs, info)
+        self._time = 1
+        obs, reward, _, _, info = checked_step(self.env, copied(action))
+        return self.read(obs, action, reward, info), reward
+
+    def read(self, obs: Any, action: Any, reward: Any, info: Any) -> np.ndarray:
         """Return the vector of targets as a new array, since some packages reuse theirs."""
         try:
             values = self._read(obs, action, reward, info)

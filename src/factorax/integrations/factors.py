@@ -7,11 +7,11 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
-from .._checks import real_array, shown
-from ..problems.vectors import OneOfMany, is_vector
+from .._checks import real_array
+from .._text import counted, shown, some, warn
 from ..spaces import ActionSpace
 from ..structure import Factorisation, InfluenceNetwork
-from ..structure.labels import counted, default_labels, some, warn
+from ..structure.labels import default_labels
 from ..structure.network import as_network
 
 FIXED = "or its matrix; pass networks that vary to FactoredPPO"
@@ -139,17 +139,6 @@ def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None
     return network.select(**{side: names})
 
 
-def declared(env: Any, name: str) -> Any:
-    """Return an attribute of an environment or of the environments that it wraps, or None.
-
-    For a vector environment, the attribute is that of its sub-environments.
-    """
-    if is_vector(env):
-        vector: Any = env
-        return getattr(OneOfMany(vector).unwrapped, name, None)
-    return env.get_wrapper_attr(name) if isinstance(env, gym.Env) and env.has_wrapper_attr(name) else None
-
-
 def weights_of(weights: Any, default: Any, m: int) -> np.ndarray:
     """Return λ ``(m,)``, checked: `weights`, the `default` if it has this shape, or ones."""
     chosen = (default if np.shape(default) == (m,) else None) if weights is None else weights
@@ -159,14 +148,17 @@ def weights_of(weights: Any, default: Any, m: int) -> np.ndarray:
     return lam
 
 
-def warn_if_complete(network: Any, m: int) -> None:
-    """Warn that factoring has no effect if no network is given."""
-    if network is None and m == 1:
+def warn_if_complete(wrapped: Any) -> None:
+    """Warn that factoring has no effect if a wrapped environment has no network."""
+    if not wrapped.has_no_network:
+        return
+    m = wrapped.network.shape[1]
+    if m == 1:
         warn(
             "reward: is one number, and thus one target for all actions, so factoring has no effect and this is plain "
             "PPO. Use reward=… to locate its parts, or pass a network with one column if this is intended"
         )
-    elif network is None:
+    else:
         warn(
             f"network: got none, so each action is credited with all {m} targets, as in plain PPO. Pass a network, "
             "or fx.InfluenceNetwork.complete(n, m) if this is intended"

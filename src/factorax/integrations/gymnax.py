@@ -5,30 +5,13 @@ import inspect
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
-from .._checks import check_options, check_type, shown
+from .._checks import check_options, check_type
 from ..problems.problem import Problem, Step
-from ._jax_environments import (
-    as_element,
-    check_known,
-    import_package,
-    made,
-    name_and_settings,
-    network_for,
-    scalar_flag,
-    space_of,
-    strongly_typed,
-)
+from ._jax_environments import Package, network_for, problem_of, reset_shapes, space_of
 
-_NEEDED = ("reset", "step", "default_params", "observation_space", "action_space")
-
-
-def named(text: str) -> Problem:
-    """Return the problem named ``gymnax:NAME,setting=value``, given the text after the colon."""
-    name, settings = name_and_settings("gymnax", text, "CartPole-v1")
-    return from_gymnax(name, **settings)
+_GYMNAX = Package("gymnax", "Gymnax", "CartPole-v1")
+_ATTRIBUTES = ("reset", "step", "default_params", "observation_space", "action_space")
 
 
 def from_gymnax(env: Any, params: Any = None, **settings: Any) -> Problem:
@@ -51,59 +34,42 @@ def from_gymnax(env: Any, params: Any = None, **settings: Any) -> Problem:
 
     A step with a key equals ``env.step`` with the same key.
     """
-    gymnax = import_package("gymnax", "Gymnax")
-    if isinstance(env, str):
-        check_known(env, gymnax.registered_envs, "Gymnax", "CartPole-v1")
-        build = import_package("gymnax.registration", "Gymnax")._registry[env]
-        accepted = inspect.signature(build).parameters
-        env = made(build, "Gymnax", {name: value for name, value in settings.items() if name in accepted})
-        settings = {name: value for name, value in settings.items() if name not in accepted}
-    elif missing := [name for name in _NEEDED if not hasattr(env, name)]:
-        raise TypeError(f"env: got {shown(env)}, which has no {missing[0]}; want a Gymnax environment or its name")
+    gymnax, base = _GYMNAX.load("gymnax"), _GYMNAX.load("gymnax.environments.environment")
+    classes = _GYMNAX.load("gymnax.registration")._registry
+    builders = {name: classes[name] for name in gymnax.registered_envs}
+    accepted = inspect.signature(builders[env]).parameters if isinstance(env, str) and env in builders else {}
+    of_class = {name: settings.pop(name) for name in list(settings) if name in accepted}
+    env = _GYMNAX.environment(env, of_class, builders, _ATTRIBUTES)
     params = env.default_params if params is None else params
-    base = import_package("gymnax.environments.environment", "Gymnax")
     check_type("params", params, base.EnvParams, "the parameters of a Gymnax environment, such as its default_params")
     check_options(settings, [field.name for field in dataclasses.fields(params)], "the environment")
     params = dataclasses.replace(params, **settings)
-    return _problem(env, params, is_plain=isinstance(env, base.Environment))
-
-
-def _problem(env: Any, params: Any, *, is_plain: bool) -> Problem:
-    """Create the problem; `is_plain` tells that the environment has no wrappers and can be stepped without resets."""
-    example, _ = jax.eval_shape(lambda key: env.reset(key, params), jax.random.key(0))
-    observation_space = space_of(env.observation_space(params), "Gymnax", example)
+    has_wrappers = not isinstance(env, base.Environment)
+    observation_space = space_of(env.observation_space(params), "Gymnax", reset_shapes(env.reset, params)[0])
     action_space = space_of(env.action_space(params), "Gymnax")
 
     def reset(key: jax.Array) -> tuple[Any, Any]:
-        obs, state = env.reset_env(key, params) if is_plain else env.reset(key, params)
-        return strongly_typed(state), as_element(observation_space, obs)
+        obs, state = env.reset(key, params) if has_wrappers else env.reset_env(key, params)
+        return state, obs
 
     def step(key: jax.Array, state: Any, action: Any) -> Step:
-        if is_plain:
-            key, _ = jax.random.split(key)  # as `env.step` does
-            obs, state, reward, terminated, _ = env.step_env(key, state, action, params)
-            truncated = env.is_truncated(state, params)
-        else:
+        if has_wrappers:
             # Wrappers only change `step`, which also resets: the last observation is in `info`, and the new state is
-            # not used
-            # after the end of an episode.
+            # not used after the end of an episode.
             _, state, reward, terminated, truncated, info = env.step(key, state, action, params)
-            obs = info["final_observation"]
-        terminated = scalar_flag(terminated)
-        return Step(
-            state=strongly_typed(state),
-            obs=as_element(observation_space, obs),
-            psi=jnp.reshape(reward, (1,)).astype(jnp.float32),
-            terminated=terminated,
-            truncated=scalar_flag(truncated) & ~terminated,
-        )
+            return Step(state, info["final_observation"], reward, terminated, truncated)
+        key, _ = jax.random.split(key)  # as `env.step` does, so that both draw the same numbers
+        obs, state, reward, terminated, _ = env.step_env(key, state, action, params)
+        return Step(state, obs, reward, terminated, env.is_truncated(state, params))
 
-    return Problem(
-        name=f"gymnax:{env.name}",
-        reset=reset,
-        step=step,
+    return problem_of(
+        f"gymnax:{env.name}",
+        reset,
+        step,
         observation_space=observation_space,
         action_space=action_space,
         network=network_for(None, action_space, ("reward",)),
-        weights=np.ones(1),
     )
+
+
+named = _GYMNAX.by_name(from_gymnax)

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -11,34 +11,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import checked, did_you_mean, shown
+from .._checks import checked
+from .._text import did_you_mean, shown
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
-from ._jax_environments import (
-    as_element,
-    env_of,
-    import_package,
-    name_and_settings,
-    plain_key,
-    quietly,
-    scalar_flag,
-    space_of,
-    strongly_typed,
-)
+from ._jax_environments import Package, as_element, problem_of, quietly, reset_shapes, scalar_flag, space_of
 from .factors import Rows, fit
 
-_NEEDED = ("reset", "step_env", "agents", "action_space")
-_EXAMPLE = "MPE_simple_spread_v3"
-_SAY_WHICH_ACTIONS = ("get_avail_actions", "get_legal_moves")
+_JAXMARL = Package("jaxmarl", "JaxMARL", "MPE_simple_spread_v3")
+_ATTRIBUTES = ("reset", "step_env", "agents", "action_space")
+_AVAILABILITY = ("get_avail_actions", "get_legal_moves")
 """Methods of environments that return the available actions in a state."""
-_ENDS_BY_TIME_ALONE = ("CoinGame",)
+_FIXED_LENGTH = ("CoinGame",)
 """Classes of environments that end after a fixed number of steps that they do not expose."""
-
-
-def named(text: str) -> Problem:
-    """Return the problem named ``jaxmarl:NAME,setting=value``, given the text after the colon."""
-    name, settings = name_and_settings("jaxmarl", text, _EXAMPLE)
-    return from_jaxmarl(name, **settings)
 
 
 def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool = False, **settings: Any) -> Problem:
@@ -75,225 +60,185 @@ def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool
 
     A step with a key equals ``env.step`` with the same key, but without a reset.
     """
-    jaxmarl = import_package("jaxmarl", "JaxMARL")
+    jaxmarl = _JAXMARL.load("jaxmarl")
     checked("rewards_end_with_agents", rewards_end_with_agents, bool)
-    missing = [] if isinstance(env, str) else [name for name in _NEEDED if not hasattr(env, name)]
-    if missing:
-        raise TypeError(f"env: got {shown(env)}, which has no {missing[0]}; want a JaxMARL environment or its name")
     name = env if isinstance(env, str) else getattr(env, "name", type(env).__name__)
     settings = _with_objects(settings) if isinstance(env, str) else settings
-    build = lambda **options: jaxmarl.make(name, **options)  # noqa: E731
-    env = env_of(env, settings, jaxmarl.registered_envs, build, "JaxMARL", _EXAMPLE)
-    env = _without_resets(env)
-    agents = _Agents.of(env)
-    fitted = fit(network, Rows(agents.names, agents.sizes), "leaves", len(agents.names), agents.names)
-    reset, step = _functions(env, agents, rewards_end_with_agents)
-    return Problem(
-        name=f"jaxmarl:{name}",
-        reset=reset,
-        step=step,
-        observation_space=agents.whole_observation_space,
+    builders = {name: partial(jaxmarl.make, name) for name in jaxmarl.registered_envs}
+    env = _JAXMARL.environment(env, settings, builders, _ATTRIBUTES)
+    if getattr(env, "auto_reset", False) and type(getattr(env, "env", None)).__name__ == "AutoResetWrapper":
+        # MABrax resets inside `step_env`, which would hide the last observation from the learner.
+        env = copy.copy(env)
+        env.env, env.auto_reset = env.env.env, False
+    agents = _Agents(env)
+
+    def reset(key: jax.Array) -> tuple[Any, Any]:
+        observations, state = env.reset(key)
+        # Which agents are done, and the time, are not in every state of JaxMARL.
+        return (state, jnp.zeros(len(agents.names), bool), jnp.int32(0)), (observations, state)
+
+    def step(key: jax.Array, state: Any, action: Any) -> Step:
+        state, done_before, time = state
+        key, _ = jax.random.split(key)  # as `env.step` does, so that both draw the same numbers
+        observations, state, rewards, dones, info = env.step_env(key, state, agents.split(action))
+        time, is_over = time + 1, scalar_flag(dones["__all__"])
+        done = agents.stack(dones, is_over).astype(bool)
+        terminated = is_over & _ends_by_itself(env, state, info, time)
+        ends = done_before | (done & (~is_over | terminated)) if rewards_end_with_agents else None
+        return Step(
+            (state, done, time),
+            (observations, state),
+            agents.stack(rewards, 0.0),
+            terminated,
+            is_over,
+            factor_mask=~done_before,
+            target_terminated=ends,
+        )
+
+    return problem_of(
+        f"jaxmarl:{name}",
+        reset,
+        step,
+        observation_space=agents.observation_space,
         action_space=agents.action_space,
-        network=fitted,
-        weights=np.ones(len(agents.names)),
+        network=fit(network, Rows(agents.names, agents.sizes), "leaves", len(agents.names), agents.names),
+        observe=lambda pair: agents.observe(*pair),
         local=agents.local,
     )
 
 
+named = _JAXMARL.by_name(from_jaxmarl)
+
+
 def _with_objects(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings with names of scenarios and layouts replaced by their objects."""
-    resolved = dict(settings)
-    if isinstance(resolved.get("scenario"), str):
-        known = import_package("jaxmarl.environments.smax.smax_env", "JaxMARL").MAP_NAME_TO_SCENARIO
-        if resolved["scenario"] not in known:
-            hint = did_you_mean(resolved["scenario"], known, quoted=True)
-            raise ValueError(f"scenario: got {resolved['scenario']!r}, want one of {', '.join(known)}{hint}")
-        resolved["scenario"] = known[resolved["scenario"]]
-    if isinstance(resolved.get("layout"), str):
-        known = import_package("jaxmarl.environments.overcooked", "JaxMARL").overcooked_layouts
-        if resolved["layout"] in known:  # Overcooked V2 resolves its own names
-            resolved["layout"] = known[resolved["layout"]]
-    return resolved
+    objects: dict[str, Any] = {}
+    if isinstance(scenario := settings.get("scenario"), str):
+        known = _JAXMARL.load("jaxmarl.environments.smax.smax_env").MAP_NAME_TO_SCENARIO
+        if scenario not in known:
+            hint = did_you_mean(scenario, known, quoted=True)
+            raise ValueError(f"scenario: got {scenario!r}, want one of {', '.join(known)}{hint}")
+        objects["scenario"] = known[scenario]
+    if isinstance(layout := settings.get("layout"), str):
+        known = _JAXMARL.load("jaxmarl.environments.overcooked").overcooked_layouts
+        objects["layout"] = known.get(layout, layout)  # Overcooked V2 resolves its own names
+    return settings | objects
 
 
-def _without_resets(env: Any) -> Any:
-    """Return the environment; for MABrax, a version that does not reset itself inside `step_env`."""
-    if getattr(env, "auto_reset", False) and type(getattr(env, "env", None)).__name__ == "AutoResetWrapper":
-        env = copy.copy(env)
-        env.env, env.auto_reset = env.env.env, False
-    return env
-
-
-@dataclass(frozen=True)
 class _Agents:
-    """The agents of an environment and their combined spaces."""
+    """The agents of an environment, and the spaces of their combined observations and actions."""
 
-    names: tuple[str, ...]
-    keys: tuple[Any, ...]
-    """Names of the agents in the environment."""
-    spaces: tuple[gym.Space, ...]
-    """Their action spaces."""
-    action_space: gym.Space
-    shapes: tuple[tuple[int, ...], ...]
-    """Shapes of their observations."""
-    observation_space: gym.Space
-    """The space of observations without the mask."""
-    available: Callable[[Any], dict[Any, Any]] | None = None
-    """Maps a state to the available actions of each agent, one flag per action; None if all are always available."""
-
-    @classmethod
-    def of(cls, env: Any) -> "_Agents":
-        keys = tuple(env.agents)
-        names = tuple(str(key) for key in keys)
-        spaces = tuple(space_of(env.action_space(key), "JaxMARL") for key in keys)
-        observed, state = quietly(jax.eval_shape, env.reset, plain_key(jax.random.key(0)))
-        if not isinstance(observed, dict) or any(key not in observed for key in keys):
+    def __init__(self, env: Any):
+        self.keys = tuple(env.agents)  # how the environment calls them, which need not be strings
+        self.names = tuple(map(str, self.keys))
+        self.spaces: list[Any] = [space_of(env.action_space(key), "JaxMARL") for key in self.keys]
+        self.sizes = tuple(len(ActionSpace.of(space)) for space in self.spaces)
+        self.action_space = self._joint_action_space()
+        observations, state = reset_shapes(env.reset)
+        if not isinstance(observations, dict) or any(key not in observations for key in self.keys):
             raise TypeError(
-                f"env: its reset returns the observations {shown(observed)}; want a dictionary with one entry per "
-                f"agent: {', '.join(names)}"
+                f"env: its reset returns the observations {shown(observations)}; want a dictionary with one entry per "
+                f"agent: {', '.join(self.names)}"
             )
-        shapes = tuple(tuple(observed[key].shape) for key in keys)
-        if all(len(shape) <= 1 for shape in shapes):
-            length = len(keys) * max(map(math.prod, shapes))
-            observation_space: gym.Space = gym.spaces.Box(-np.inf, np.inf, (length,), np.float32)
-        elif len(set(shapes)) == 1:
-            observation_space = gym.spaces.Box(-np.inf, np.inf, (len(keys), *shapes[0]), np.float32)
-        else:
-            observation_space = gym.spaces.Dict(
-                {
-                    name: gym.spaces.Box(-np.inf, np.inf, shape, np.float32)
-                    for name, shape in zip(names, shapes, strict=True)
-                }
+        shapes = [tuple(observations[key].shape) for key in self.keys]
+        # Rows of one length let one shared policy serve all agents.
+        self._length = max(map(math.prod, shapes)) if all(len(shape) <= 1 for shape in shapes) else None
+        self._space = self._joint_observation_space(shapes)
+        self._available = self._availability(env, state)
+
+    def _joint_action_space(self) -> gym.Space:
+        if all(isinstance(space, gym.spaces.Discrete) for space in self.spaces):
+            return gym.spaces.MultiDiscrete([int(space.n) for space in self.spaces])
+        if all(isinstance(space, gym.spaces.Box) for space in self.spaces):
+            low, high = (
+                np.concatenate([np.ravel(getattr(each, side)) for each in self.spaces]) for side in ("low", "high")
             )
-        available = _available(env, state, dict(zip(keys, spaces, strict=True)))
-        return cls(
-            names,
-            keys,
-            spaces,
-            action_space=_together(names, spaces),
-            shapes=shapes,
-            observation_space=observation_space,
-            available=available,
-        )
+            return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+        return gym.spaces.Dict(dict(zip(self.names, self.spaces, strict=True)))
+
+    def _joint_observation_space(self, shapes: list[tuple[int, ...]]) -> gym.Space:
+        """Return the space of observations of all agents, without the mask of available actions."""
+        n, unbounded = len(shapes), partial(gym.spaces.Box, -np.inf, np.inf, dtype=np.float32)
+        if self._length is not None:
+            return unbounded(shape=(n * self._length,))
+        if len(set(shapes)) == 1:
+            return unbounded(shape=(n, *shapes[0]))
+        return gym.spaces.Dict({name: unbounded(shape=each) for name, each in zip(self.names, shapes, strict=True)})
+
+    def _availability(self, env: Any, state: Any) -> Callable[[Any], dict[Any, Any]] | None:
+        """Return the method that maps a state to the available actions of each agent, one flag per action.
+
+        None if there is none, or if agents have actions that are not discrete.
+        """
+        if not isinstance(self.action_space, gym.spaces.MultiDiscrete):
+            return None
+        for method in (getattr(env, name, None) for name in _AVAILABILITY):
+            try:
+                flags = None if method is None else quietly(jax.eval_shape, method, state)
+            except NotImplementedError:  # the method of the base class
+                continue
+            if isinstance(flags, dict) and all(
+                key in flags and math.prod(flags[key].shape) == int(space.n)
+                for key, space in zip(self.keys, self.spaces, strict=True)
+            ):
+                return method
+        return None
 
     @property
-    def whole_observation_space(self) -> gym.Space:
+    def observation_space(self) -> gym.Space:
         """The space of observations, including the mask of available actions if there is one."""
-        if self.available is None:
-            return self.observation_space
-        mask = gym.spaces.MultiBinary(sum(int(space.n) for space in self.spaces))  # pyright: ignore
-        parts = self.observation_space
-        named = dict(parts.spaces) if isinstance(parts, gym.spaces.Dict) else {"observation": parts}
-        return gym.spaces.Dict(named | {"action_mask": mask})
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of components of the action of each agent."""
-        return tuple(len(ActionSpace.of(space)) for space in self.spaces)
+        if self._available is None:
+            return self._space
+        mask = gym.spaces.MultiBinary(sum(int(space.n) for space in self.spaces))
+        parts = dict(self._space.spaces) if isinstance(self._space, gym.spaces.Dict) else {"observation": self._space}
+        return gym.spaces.Dict(parts | {"action_mask": mask})
 
     @property
     def local(self) -> Callable[[Any], Any] | None:
         """The function from observations of all agents to that of each, ``(..., d)`` → ``(..., n, l)``; None if those
-        are images."""
-        n, axes = len(self.names), len(self.observation_space.shape or ())
-        if isinstance(self.observation_space, gym.spaces.Dict) or axes > 3:
+        are images, which it would flatten."""
+        n, axes = len(self.names), len(self._space.shape or ())
+        if isinstance(self._space, gym.spaces.Dict) or axes > 3:
             return None
-        if self.available is None:
-            return lambda obs: obs.reshape(*obs.shape[:-axes], n, -1)
-        return lambda obs: obs["observation"].reshape(*obs["observation"].shape[:-axes], n, -1)
 
-    def observe(self, observed: dict[Any, Any], state: Any) -> Any:
+        def local(observation: Any) -> Any:
+            rows = observation if self._available is None else observation["observation"]
+            return rows.reshape(*rows.shape[:-axes], n, -1)
+
+        return local
+
+    def observe(self, by_agent: dict[Any, Any], state: Any) -> Any:
         """Return the combined observation of all agents, with the mask of available actions if there is one."""
-        together = self._observed(observed)
-        if self.available is None:
-            return together
-        of_agents = quietly(self.available, state)
-        mask = jnp.concatenate([jnp.ravel(of_agents[key]) for key in self.keys])
-        named = together if isinstance(together, dict) else {"observation": together}
-        return named | {"action_mask": (mask > 0).astype(jnp.int8)}
+        observation = self._combine(by_agent)
+        if self._available is None:
+            return observation
+        flags = quietly(self._available, state)
+        mask = jnp.concatenate([jnp.ravel(flags[key]) for key in self.keys])
+        parts = observation if isinstance(observation, dict) else {"observation": observation}
+        return parts | {"action_mask": (mask > 0).astype(jnp.int8)}
 
-    def _observed(self, observed: dict[Any, Any]) -> Any:
-        if isinstance(self.observation_space, gym.spaces.Dict):
-            by_name = {name: observed[key] for name, key in zip(self.names, self.keys, strict=True)}
-            return as_element(self.observation_space, by_name)
-        parts = [jnp.asarray(observed[key]).astype(jnp.float32) for key in self.keys]
-        if len(self.observation_space.shape or ()) > 1:
-            return jnp.stack(parts)
-        length = max(map(math.prod, self.shapes))
-        return jnp.concatenate([jnp.pad(part.ravel(), (0, length - part.size)) for part in parts])
+    def _combine(self, by_agent: dict[Any, Any]) -> Any:
+        if isinstance(self._space, gym.spaces.Dict):
+            return as_element(
+                self._space, {name: by_agent[key] for name, key in zip(self.names, self.keys, strict=True)}
+            )
+        rows = [jnp.asarray(by_agent[key]).astype(jnp.float32) for key in self.keys]
+        if self._length is None:
+            return jnp.stack(rows)
+        return jnp.concatenate([jnp.pad(row.ravel(), (0, self._length - row.size)) for row in rows])
 
-    def act(self, action: Any) -> dict[Any, Any]:
+    def split(self, action: Any) -> dict[Any, Any]:
         """Return the action of each agent, given the joint action."""
         if isinstance(self.action_space, gym.spaces.Dict):
             return {key: action[name] for name, key in zip(self.names, self.keys, strict=True)}
-        ends = np.cumsum(self.sizes)
+        parts = jnp.split(action, np.cumsum(self.sizes)[:-1])
         return {
-            key: action[end - size : end].reshape(space.shape or ())
-            for key, size, end, space in zip(self.keys, self.sizes, ends, self.spaces, strict=True)
+            key: part.reshape(space.shape or ()) for key, part, space in zip(self.keys, parts, self.spaces, strict=True)
         }
 
-    def stacked(self, by_agent: dict[Any, Any], missing: Any) -> jax.Array:
-        """Return one entry per agent, ``(n,)``; `missing` for agents without an entry."""
-        return jnp.stack([jnp.reshape(jnp.asarray(by_agent.get(key, missing)), ()) for key in self.keys])
-
-
-def _available(env: Any, state: Any, spaces: dict[Any, gym.Space]) -> Callable[[Any], dict[Any, Any]] | None:
-    """Return the method of available actions, if it exists and all agents have discrete actions."""
-    for method in (getattr(env, name, None) for name in _SAY_WHICH_ACTIONS):
-        try:
-            flags = None if method is None else quietly(jax.eval_shape, method, state)
-        except NotImplementedError:  # the method of the base class
-            continue
-        if isinstance(flags, dict) and all(
-            isinstance(space, gym.spaces.Discrete) and key in flags and math.prod(flags[key].shape) == int(space.n)
-            for key, space in spaces.items()
-        ):
-            return method
-    return None
-
-
-def _together(names: tuple[str, ...], spaces: tuple[gym.Space, ...]) -> gym.Space:
-    """Return the joint action space of all agents."""
-    if all(isinstance(space, gym.spaces.Discrete) for space in spaces):
-        return gym.spaces.MultiDiscrete([int(space.n) for space in spaces])  # pyright: ignore
-    if all(isinstance(space, gym.spaces.Box) for space in spaces):
-        boxes: list[Any] = list(spaces)
-        low, high = (np.concatenate([np.ravel(getattr(each, side)) for each in boxes]) for side in ("low", "high"))
-        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
-    return gym.spaces.Dict(dict(zip(names, spaces, strict=True)))
-
-
-def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return `reset` and `step` of the problem.
-
-    Its state has the state of JaxMARL, which agents are done, and the time.
-    """
-
-    def reset(key: jax.Array) -> tuple[Any, Any]:
-        observed, state = quietly(env.reset, plain_key(key))
-        done = jnp.zeros(len(agents.names), bool)
-        return strongly_typed((state, done, jnp.int32(0))), agents.observe(observed, state)
-
-    def step(key: jax.Array, state: Any, action: Any) -> Step:
-        inner, done_before, time = state
-        key, _ = jax.random.split(plain_key(key))  # as `env.step` does
-        inner = jax.tree.map(lambda leaf: leaf, inner)  # a copy, because some environments write into its dictionaries
-        observed, inner, rewards, dones, info = quietly(env.step_env, key, inner, agents.act(action))
-        over, time = scalar_flag(dones["__all__"]), time + 1
-        done = agents.stacked(dones, over).astype(bool)
-        terminated = over & _ends_by_itself(env, inner, info, time)
-        truncated = over & ~terminated
-        return Step(
-            state=strongly_typed((inner, done, time)),
-            obs=agents.observe(observed, inner),
-            psi=agents.stacked(rewards, 0.0).astype(jnp.float32),
-            terminated=terminated,
-            truncated=truncated,
-            factor_mask=~done_before,
-            target_terminated=done_before | (done & ~truncated) if rewards_end else None,
-        )
-
-    return reset, step
+    def stack(self, by_agent: dict[Any, Any], default: Any) -> jax.Array:
+        """Return one entry per agent, ``(n,)``; `default` for agents without an entry."""
+        return jnp.stack([jnp.reshape(jnp.asarray(by_agent.get(key, default)), ()) for key in self.keys])
 
 
 def _ends_by_itself(env: Any, state: Any, info: Any, time: jax.Array) -> jax.Array:
@@ -301,15 +246,15 @@ def _ends_by_itself(env: Any, state: Any, info: Any, time: jax.Array) -> jax.Arr
     if isinstance(info, dict) and "truncation" in info:
         return ~scalar_flag(info["truncation"])
     if hasattr(env, "is_terminal"):
-        return scalar_flag(env.is_terminal(_at_the_start(state)))
-    if type(env).__name__ in _ENDS_BY_TIME_ALONE:
+        return scalar_flag(env.is_terminal(_at_time_zero(state)))
+    if type(env).__name__ in _FIXED_LENGTH:
         return jnp.array(False)
     limit = getattr(env, "max_steps", None)
     return jnp.array(True) if limit is None else time < limit
 
 
-def _at_the_start(state: Any) -> Any:
-    """Return the state with its clock set to 0, so that no time limit is reached."""
+def _at_time_zero(state: Any) -> Any:
+    """Return the state with its clock set to 0: `is_terminal` is also true at the time limit."""
     if hasattr(state, "step") and hasattr(state, "done"):
         return state.replace(step=jnp.zeros_like(state.step), done=jnp.zeros_like(state.done))
-    return state.replace(state=_at_the_start(state.state))  # SMAX against a heuristic enemy
+    return state.replace(state=_at_time_zero(state.state))  # SMAX against a heuristic enemy

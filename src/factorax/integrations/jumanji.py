@@ -1,6 +1,7 @@
 """Jumanji: combinatorial problems and games in JAX; rewards of several agents become separate targets."""
 
 import math
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -8,29 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import check_type, shown
+from .._text import shown
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
-from ._jax_environments import (
-    as_element,
-    box,
-    env_of,
-    import_package,
-    name_and_settings,
-    network_for,
-    plain_key,
-    strongly_typed,
-)
+from ._jax_environments import Package, as_element, box, network_for, problem_of
 
+_JUMANJI = Package("jumanji", "Jumanji", "Snake-v1")
 _MASK = "action_mask"
-_JOINT = "joint_action_mask"
+_JOINT_MASK = "joint_action_mask"
 """Name of a mask that cannot be applied to each component of an action."""
-
-
-def named(text: str) -> Problem:
-    """Return the problem named ``jumanji:NAME,setting=value``, given the text after the colon."""
-    name, settings = name_and_settings("jumanji", text, "Snake-v1")
-    return from_jumanji(name, **settings)
 
 
 def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
@@ -55,62 +42,48 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
       environments report their time limit as termination, and have the number of steps in the observation. If there is
       one discount per target, a target with discount 0 has ended (`Step.target_terminated`).
     """
-    jumanji = import_package("jumanji", "Jumanji")
+    jumanji, specs, types = (_JUMANJI.load(name) for name in ("jumanji", "jumanji.specs", "jumanji.types"))
     name = env if isinstance(env, str) else type(env).__name__
-    known, build = jumanji.registered_environments(), lambda **options: jumanji.make(name, **options)
-    env = env_of(env, settings, sorted(known), build, "Jumanji", "Snake-v1")
-    check_type("env", env, jumanji.Environment, "a Jumanji environment or its name")
+    builders = {name: partial(jumanji.make, name) for name in sorted(jumanji.registered_environments())}
+    env = _JUMANJI.environment(env, settings, builders, jumanji.Environment)
     if "AutoReset" in type(env).__name__:
         raise TypeError(
             f"env: got {type(env).__name__}, want it without this wrapper, because the learner resets; pass "
             "env.unwrapped"
         )
-    specs = import_package("jumanji.specs", "Jumanji")
-    action_space = _actions(env.action_spec, specs)
-    own_space = _space(env.observation_spec, specs)
-    is_joint = _mask_is_joint(own_space, action_space)
+    action_space, declared_space = _action_space(env.action_spec, specs), _space(env.observation_spec, specs)
+    is_joint = _has_joint_mask(declared_space, action_space)
 
-    def renamed(parts: Any) -> dict[str, Any]:
-        return {_JOINT if name == _MASK else name: part for name, part in parts.items()}
-
-    observation_space = gym.spaces.Dict(renamed(own_space)) if is_joint else own_space
-
-    def observe(observation: Any) -> Any:
-        element = as_element(own_space, observation)
-        return renamed(element) if is_joint else element
+    def rename(parts: Any) -> Any:
+        return {_JOINT_MASK if name == _MASK else name: part for name, part in parts.items()} if is_joint else parts
 
     m = math.prod(env.reward_spec.shape)
-    has_parts = bool(env.reward_spec.shape)
-    has_own_ends = has_parts and math.prod(env.discount_spec.shape) == m
-    last = import_package("jumanji.types", "Jumanji").StepType.LAST
+    # A scalar discount ends the episode, not its only target.
+    has_target_ends = bool(env.reward_spec.shape) and math.prod(env.discount_spec.shape) == m
+    targets = tuple(f"reward_{j}" for j in range(m)) if env.reward_spec.shape else ("reward",)
 
     def reset(key: jax.Array) -> tuple[Any, Any]:
-        state, first = env.reset(plain_key(key))
-        return strongly_typed(state), observe(first.observation)
+        state, first = env.reset(key)
+        return state, first.observation
 
     def step(key: jax.Array, state: Any, action: Any) -> Step:
         state, new = env.step(state, action)
-        over, no_future = new.step_type == last, jnp.asarray(new.discount) == 0
-        terminated = over & jnp.all(no_future)
-        return Step(
-            state=strongly_typed(state),
-            obs=observe(new.observation),
-            psi=jnp.ravel(new.reward).astype(jnp.float32),
-            terminated=terminated,
-            truncated=over & ~terminated,
-            target_terminated=jnp.ravel(no_future) if has_own_ends else None,
-        )
+        is_last, no_future = new.step_type == types.StepType.LAST, jnp.asarray(new.discount) == 0
+        terminated, ends = is_last & jnp.all(no_future), jnp.ravel(no_future) if has_target_ends else None
+        return Step(state, new.observation, new.reward, terminated, is_last, target_terminated=ends)
 
-    targets = tuple(f"reward_{j}" for j in range(m)) if has_parts else ("reward",)
-    return Problem(
-        name=f"jumanji:{name}",
-        reset=reset,
-        step=step,
-        observation_space=observation_space,
+    return problem_of(
+        f"jumanji:{name}",
+        reset,
+        step,
+        observation_space=gym.spaces.Dict(rename(declared_space)) if is_joint else declared_space,
         action_space=action_space,
         network=network_for(network, action_space, targets),
-        weights=np.ones(m),
+        observe=lambda observation: rename(as_element(declared_space, observation)),
     )
+
+
+named = _JUMANJI.by_name(from_jumanji)
 
 
 def _space(spec: Any, specs: Any) -> gym.Space:
@@ -121,25 +94,27 @@ def _space(spec: Any, specs: Any) -> gym.Space:
         return box(spec.minimum, spec.maximum, spec.shape, spec.dtype)
     if isinstance(spec, specs.Array):
         return box(-np.inf, np.inf, spec.shape, spec.dtype)
+    # A structure has its parts as attributes too, which are public, unlike its dictionary.
     parts = {name: part for name, part in vars(spec).items() if isinstance(part, specs.Spec)}
     if not parts:
         raise TypeError(f"env: has the specification {shown(spec)}, want arrays, or a structure of arrays")
     return gym.spaces.Dict({name: _space(part, specs) for name, part in parts.items()})
 
 
-def _mask_is_joint(space: gym.Space, action_space: gym.Space) -> bool:
-    """Return whether there is an action mask without one flag per choice of each component."""
-    if not isinstance(space, gym.spaces.Dict) or _MASK not in space.spaces:
-        return False
-    components = ActionSpace.of(action_space)
-    return math.prod(space[_MASK].shape or ()) != int(np.sum(components.choices[components.discrete]))
-
-
-def _actions(spec: Any, specs: Any) -> gym.Space:
+def _action_space(spec: Any, specs: Any) -> gym.Space:
     """Return the action space; integers become discrete choices."""
     if isinstance(spec, specs.DiscreteArray) or not isinstance(spec, specs.BoundedArray):
         return _space(spec, specs)
     if np.dtype(spec.dtype).kind == "f":
-        return box(spec.minimum, spec.maximum, spec.shape)
+        return box(spec.minimum, spec.maximum, spec.shape)  # always 32 bits, as policies have them
     low, high = (np.broadcast_to(np.asarray(bound), spec.shape).astype(int) for bound in (spec.minimum, spec.maximum))
     return gym.spaces.MultiDiscrete(high - low + 1, start=low)
+
+
+def _has_joint_mask(space: gym.Space, action_space: gym.Space) -> bool:
+    """Return whether there is an action mask without one flag per choice of each component."""
+    if not isinstance(space, gym.spaces.Dict) or _MASK not in space.spaces:
+        return False
+    # The learner excludes choices of single components: it needs one flag for each of them.
+    components = ActionSpace.of(action_space)
+    return math.prod(space[_MASK].shape or ()) != int(np.sum(components.choices[components.discrete]))

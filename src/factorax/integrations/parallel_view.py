@@ -1,11 +1,12 @@
 """Any problem as a PettingZoo environment, with one agent per factor and the factor's credit as its reward."""
 
+import copy
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from .views import FactorViews, Observe, to_gymnasium
+from .views import FactorViews, Observe, step_targets, to_gymnasium
 
 try:
     from pettingzoo import ParallelEnv  # pyright: ignore[reportMissingImports]
@@ -40,19 +41,18 @@ class ParallelView(_Base):
     render_mode = None
 
     def __init__(self, problem: Any, factors: FactorViews):
-        self.env, self._factors = to_gymnasium(problem), factors
+        self.env, self.factors = to_gymnasium(problem), factors
         self.network, self.weights = factors.network, factors.weights
         self.possible_agents = list(factors.names)
         self.agents: list[str] = []
-        inside = factors.spec.observation_space
-        if isinstance(inside, gym.spaces.Box):
-            self.state_space = gym.spaces.Box(inside.low.ravel(), inside.high.ravel(), dtype=np.float32)
-        else:
-            self.state_space = gym.spaces.Box(-np.inf, np.inf, (factors.spec.n_inputs,), np.float32)
-        self.action_spaces = dict(zip(self.possible_agents, factors.spaces, strict=True))
-        space = gym.spaces.Box(-np.inf, np.inf, (factors.n_seen,), np.float32)
-        self.observation_spaces = {agent: gym.spaces.Box(space.low, space.high) for agent in self.possible_agents}
-        self._state = np.zeros(factors.spec.n_inputs, np.float32)
+        inner, n_inputs = factors.spec.observation_space, factors.spec.n_inputs
+        is_box = isinstance(inner, gym.spaces.Box)
+        low, high = (inner.low, inner.high) if is_box else (np.full(n_inputs, -np.inf), np.full(n_inputs, np.inf))
+        self.state_space = gym.spaces.Box(low.ravel(), high.ravel(), dtype=np.float32)
+        self.action_spaces = dict(zip(self.possible_agents, factors.action_spaces, strict=True))
+        # One each: seeding a space that all agents share for one of them would seed it for all.
+        self.observation_spaces = {agent: copy.deepcopy(factors.observation_space) for agent in self.possible_agents}
+        self._state = np.zeros(n_inputs, np.float32)
 
     def observation_space(self, agent: str) -> gym.Space:
         """Return the observation space of an agent."""
@@ -74,20 +74,19 @@ class ParallelView(_Base):
 
     def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
         """Act with all agents."""
-        agents, factors = self.agents, self._factors
+        agents, factors = self.agents, self.factors
         missing = [agent for agent in agents if agent not in actions]
         if missing:
             raise ValueError(f"actions: got no action for agent {missing[0]!r}; want one per entry of `agents`")
-        row = factors.together([actions[agent] for agent in agents])
-        obs, reward, terminated, truncated, info = self.env.step(factors.space.to_environment(row))
-        rewards = factors.credit(factors.targets(reward, info)).tolist()
-        acted = info.get("factor_mask")
+        row = factors.join([actions[agent] for agent in agents])
+        obs, reward, terminated, truncated, info = self.env.step(factors.components.to_environment(row))
+        rewards = factors.credit(step_targets(self.network, reward, info)).tolist()
+        acted = info.get("factor_mask")  # PettingZoo has no masks: trainers that know this one read it from `infos`
         infos = [{} for _ in agents] if acted is None else [{"acted": bool(x)} for x in acted]
-        observations = self._observe(obs)
         if terminated or truncated:
-            self.agents = []
+            self.agents = []  # so PettingZoo says that the episode is over
         return (
-            observations,
+            self._observe(obs),
             dict(zip(agents, rewards, strict=True)),
             dict.fromkeys(agents, bool(terminated)),
             dict.fromkeys(agents, bool(truncated)),
@@ -95,8 +94,8 @@ class ParallelView(_Base):
         )
 
     def _observe(self, obs: Any) -> dict[str, np.ndarray]:
-        self._state = np.array(obs, np.float32).ravel()
-        return dict(zip(self.possible_agents, np.array(self._factors.see(self._state), np.float32), strict=True))
+        self._state = np.array(obs, np.float32).ravel()  # a copy: the environment may write into its array
+        return dict(zip(self.possible_agents, self.factors.observe(self._state), strict=True))
 
     def render(self) -> Any:
         """Render the environment."""

@@ -6,12 +6,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..rollouts.returned import Misfit, check_step, checked_reset, flag, real_numbers
+from ..rollouts.step_checks import Misfit, check_step, checked_reset, flag, real_numbers
 from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
 from .agent_observations import agent_observations
 from .canonical import FactoredEnv, copied
-from .factors import FactorRule, Rows, fit, warn_if_complete, weights_of
+from .factors import FactorRule, Rows, fit, weights_of
 from .rewards import parts_of
 
 _DICTS = ("observation", "reward", "terminated", "truncated")
@@ -20,7 +20,6 @@ _DICTS = ("observation", "reward", "terminated", "truncated")
 def wrap_parallel(
     env: Any,
     *,
-    is_first: bool,
     network: Any,
     reward: Any,
     weights: Any,
@@ -38,8 +37,7 @@ def wrap_parallel(
         )
     wrapped = FactoredParallel(env, collapse=reward == "collapse")
     m = 1 if wrapped.collapse else len(wrapped.possible_agents)
-    if is_first:
-        warn_if_complete(network, m)
+    wrapped.has_no_network, wrapped.network_is_given = network is None, True
     kind = factors or "leaves"
     fitted = fit(network, wrapped.rows, kind, m, ("shared",) if wrapped.collapse else wrapped.rows.names)
     wrapped.adopt(fitted, weights_of(weights, None, m), local)
@@ -87,7 +85,7 @@ class FactoredParallel(FactoredEnv):
         self._members = None if members.shape == (n_agents, n_agents) and members.trace() == n_agents else members
         if local is None and (members.sum(axis=1) == 1).all():
             local = self._observed.local(members.argmax(axis=1).tolist())
-        self._describe(network, weights, local)
+        self.describe(network, weights, local)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""

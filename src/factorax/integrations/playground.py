@@ -1,12 +1,13 @@
 """MuJoCo Playground: robots and the DeepMind Control Suite in JAX, with reward terms that add up as targets."""
 
+from functools import partial
 from typing import Any
 
 from ..problems.problem import Problem
-from ._jax_environments import env_of, import_package, name_and_settings
-from ._reward_terms import check_environment, problem_of
+from ._jax_environments import Package
+from .brax import robot_problem
 
-_EXAMPLE = "CartpoleBalance"
+_PLAYGROUND = Package("playground", "MuJoCo Playground", "CartpoleBalance")
 
 
 def named(text: str) -> Problem:
@@ -14,9 +15,10 @@ def named(text: str) -> Problem:
 
     Nothing is downloaded for a name, which may come from an untrusted file.
     """
-    name, settings = name_and_settings("playground", text, _EXAMPLE)
-    package = import_package("mujoco_playground", "MuJoCo Playground")
-    menagerie = import_package("mujoco_playground._src.mjx_env", "MuJoCo Playground").MENAGERIE_PATH
+    name, settings = _PLAYGROUND.parse(text)
+    package = _PLAYGROUND.load("mujoco_playground")
+    menagerie = _PLAYGROUND.load("mujoco_playground._src.mjx_env").MENAGERIE_PATH
+    # The Control Suite comes with its models.
     is_robot = name in package.registry.ALL_ENVS and name not in package.dm_control_suite.ALL_ENVS
     if is_robot and not menagerie.exists():
         raise ValueError(
@@ -27,12 +29,7 @@ def named(text: str) -> Problem:
 
 
 def from_playground(
-    env: Any,
-    *,
-    episode_length: int | None = None,
-    terms: bool | None = None,
-    network: Any = None,
-    **settings: Any,
+    env: Any, *, episode_length: int | None = None, terms: bool | None = None, network: Any = None, **settings: Any
 ) -> Problem:
     """Return a MuJoCo Playground environment as a problem.
 
@@ -50,20 +47,20 @@ def from_playground(
 
     **The problem** is as in `from_brax`.
     """
-    package = import_package("mujoco_playground", "MuJoCo Playground")
-    name = env if isinstance(env, str) else type(env).__name__
-    registry = package.registry
+    package = _PLAYGROUND.load("mujoco_playground")
+    registry, name = package.registry, env if isinstance(env, str) else type(env).__name__
 
-    def build(**overrides: Any) -> Any:
+    def load(name: str, **overrides: Any) -> Any:
         config = registry.get_default_config(name)
-        if "impl" in config:
+        if "impl" in config:  # older environments know only JAX
             overrides = {"impl": "jax"} | overrides
         return registry.load(name, config, overrides or None)
 
-    env = env_of(env, settings, registry.ALL_ENVS, build, "MuJoCo Playground", _EXAMPLE)
-    check_environment(env, package.MjxEnv, "MuJoCo Playground")
+    builders = {name: partial(load, name) for name in registry.ALL_ENVS}
+    env = _PLAYGROUND.environment(env, settings, builders, package.MjxEnv)
+    # An environment of the user may have no configuration: it then has no limit.
     configured = getattr(getattr(env, "_config", None), "episode_length", None)
-    return problem_of(
+    return robot_problem(
         env,
         f"playground:{name}",
         episode_length=configured if episode_length is None else episode_length,

@@ -13,14 +13,11 @@ import gymnasium as gym
 import numpy as np
 
 from .._lazy import import_quietly
-from ..structure.labels import counted, printable, some, warn
+from .._text import counted, printable, some, warn
 from ._rddl_dependencies import Dependencies
-from ._rddl_influence import Influence, Reads, check_reads, read_influence
-from ._rddl_streams import Streams
+from ._rddl_influence import Influence, Reads, read_influence
+from ._rddl_simulator import Constants, Streams
 from ._rddl_terms import Terms
-
-_KINDS = {"boolean": "logical", "randomvar": "random", "randomvector": "random_vector"}
-"""Kinds of expressions whose method in the simulator has another name."""
 
 
 def influence(
@@ -32,9 +29,9 @@ def influence(
     python_functions: dict[str, Any] | None = None,
 ) -> Influence:
     """Return the influence networks of a model without creating an environment; arguments are as in `make`."""
-    build, model = _import("pyRDDLGym.core.simulator").RDDLSimulator, _model(domain, instance)
+    model = _model(domain, instance)
     with _naming(domain, instance):
-        simulator = build(model, python_functions=python_functions)
+        simulator = _import("pyRDDLGym.core.simulator").RDDLSimulator(model, python_functions=python_functions)
     with _naming(domain, instance, (RecursionError, KeyError)):
         dependencies = Dependencies(simulator)
         return read_influence(dependencies, Terms(dependencies, merge_constants=merge_constants), reads)
@@ -75,18 +72,10 @@ def make(
       instead of one target each.
     - `python_functions`: the functions that the model calls, by name. They must depend only on their arguments.
     """
-    check_reads(reads)
-    rddl = _import("pyRDDLGym.core.env")
-    model = _model(domain, instance)
-    with _naming(domain, instance), warnings.catch_warnings():
-        # pyRDDLGym warns that preconditions other than bounds are not enforced.
-        warnings.simplefilter("ignore", UserWarning)
-        simulation = rddl.RDDLEnv(
-            model,
-            None,
-            vectorized=True,
-            backend_kwargs={"objects_as_strings": False, "python_functions": python_functions},
-        )
+    model, options = _model(domain, instance), {"objects_as_strings": False, "python_functions": python_functions}
+    # pyRDDLGym warns that preconditions other than bounds are not enforced.
+    with _naming(domain, instance), warnings.catch_warnings(action="ignore", category=UserWarning):
+        simulation = _import("pyRDDLGym.core.env").RDDLEnv(model, None, vectorized=True, backend_kwargs=options)
     unknown = sorted(set(bounds or ()) - set(model.action_fluents))
     if unknown:
         raise ValueError(f"bounds: got {some(unknown)}, want action fluents: {some(sorted(model.action_fluents), 30)}")
@@ -120,7 +109,8 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         self.rddl, self.time_left = simulation, time_left
         simulator = simulation.sampler
         simulator.rng = np.random.default_rng()  # unseeded pyRDDLGym simulators share one generator
-        self._streams = Streams(simulator, self._now)
+        # A method rather than a lambda: in a deep copy of the environment it tells the time of the copy.
+        self._streams = Streams(simulator, self._timestep)
         Constants(simulator)  # after the streams, which also replace methods of the simulator
         dependencies = Dependencies(simulator)
         self._terms = simulator.sample_reward = Terms(dependencies, merge_constants=merge_constants)
@@ -135,14 +125,15 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         self.action_space = gym.spaces.Dict(
             {name: _space(name, simulation, default) for name, default in self._defaults.items()}
         )
+        # None if it does not bind, which is the common case and saves a pass over the actions in each step.
         self._limit = simulation.max_allowed_actions if simulation.max_allowed_actions < n else None
         self._names = simulation.model.observ_fluents or simulation.model.state_fluents
         self._size = len(self.influence.observed)
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self._size + time_left,), np.float32)
-        reading = np.pad(self.influence.reads, ((0, 0), (0, int(time_left))), constant_values=True)
-        order = np.argsort(~reading, axis=1, kind="stable")[:, : max(1, int(reading.sum(axis=1).max()))]
-        self._local = order, np.take_along_axis(reading, order, axis=1).astype(np.float32)
-        self._warned, simulation.done = False, True
+        reads_time = np.pad(self.influence.reads, ((0, 0), (0, int(time_left))), constant_values=True)
+        order = np.argsort(~reads_time, axis=1, kind="stable")[:, : max(1, int(reads_time.sum(axis=1).max()))]
+        self._local = order, np.take_along_axis(reads_time, order, axis=1).astype(np.float32)
+        self._has_warned, simulation.done = False, True
 
     @property
     def observation_names(self) -> tuple[str, ...]:
@@ -173,12 +164,13 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         # The rest is RDDLEnv.step without its conversion of actions, which costs more than everything added here.
         fluents, reward, terminated = simulator.step(actions if self._limit is None else self._within_limit(actions))
         rddl.state, rddl.timestep = simulator.states, rddl.timestep + 1
-        truncated = False
-        if not simulator.check_state_invariants(silent=True):
-            truncated = True
+        truncated = not simulator.check_state_invariants(silent=True)
+        if truncated:
             self._warn_of_invariant()
         elif rddl.timestep == self.horizon:
-            terminated, truncated = terminated or self.time_left, not (terminated or self.time_left)
+            # An actor that observes the time can tell that nothing follows: the value there is 0.
+            terminated = terminated or self.time_left
+            truncated = not terminated
         rddl.done = terminated or truncated
         return self._flat(fluents), reward, terminated, truncated, {"vector_reward": self._terms.vector}
 
@@ -186,7 +178,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         """Close the pyRDDLGym environment."""
         self.rddl.close()
 
-    def _now(self) -> int:
+    def _timestep(self) -> int:
         return self.rddl.timestep
 
     def _to_simulator(self, action: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -215,79 +207,44 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         return flat
 
     def _within_limit(self, actions: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the actions with all but the first that are not the default replaced by the default."""
         left: Any = self._limit
         allowed = {}
         for name, values in actions.items():
             default = self._defaults[name]
             acts = np.ravel(values != default)
-            done = acts & (np.cumsum(acts) <= left)
-            allowed[name] = np.where(done.reshape(default.shape), values, default)
-            left -= int(done.sum())
+            acts &= np.cumsum(acts) <= left
+            allowed[name] = np.where(acts.reshape(default.shape), values, default)
+            left -= int(acts.sum())
         return allowed
 
     def _warn_of_invariant(self) -> None:
-        if not self._warned:
-            self._warned = True
-            warn(
-                f"a state invariant of {self.rddl.model.instance_name!r} was violated after "
-                f"{counted(self.rddl.timestep, 'step')}, and the episode ends; the influence network assumes that "
-                "invariants hold. Bound the actions, or make the condition a termination condition"
-            )
-
-
-class Constants:
-    """A replacement for the simulator's `_sample`, with a table of expressions instead of a chain of comparisons.
-
-    pyRDDLGym interprets a tree of expressions in every step. Much of it never changes: bounds, invariants on
-    parameters of the model, and which objects are controllable. These values are cached at the first evaluation.
-    Everything else is evaluated by the simulator's own methods, in its own order, so results are bit-identical.
-    """
-
-    def __init__(self, simulator: Any):
-        self._simulator = simulator
-        self._methods: dict[int, Callable[[Any, Any], Any]] = {}
-        self._values: dict[int, Any] = {}
-        self._expressions: list[Any] = []
-        """The expressions in the tables, kept alive so that no other expression gets the same address."""
-        simulator._sample = self.sample
-
-    def sample(self, expr: Any, subs: Any) -> Any:
-        """Replace the simulator's `_sample`."""
-        place = id(expr)
-        method = self._methods.get(place)
-        if method is not None:
-            return method(expr, subs)
-        if place in self._values:
-            return self._values[place]
-        self._expressions.append(expr)
-        kind = expr.etype[0]
-        method = getattr(self._simulator, f"_sample_{_KINDS.get(kind, kind)}", None)
-        if method is None:  # let the simulator raise its own error
-            return type(self._simulator)._sample(self._simulator, expr, subs)
-        if self._simulator.rddl.is_non_fluent_expression(expr):
-            value = self._values[place] = method(expr, subs)
-            return value
-        self._methods[place] = method
-        return method(expr, subs)
+        if self._has_warned:
+            return
+        self._has_warned = True
+        warn(
+            f"a state invariant of {self.rddl.model.instance_name!r} was violated after "
+            f"{counted(self.rddl.timestep, 'step')}, and the episode ends; the influence network assumes that "
+            "invariants hold. Bound the actions, or make the condition a termination condition"
+        )
 
 
 def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
     """Return the Gymnasium space of an action fluent."""
-    kind, model = simulation.model.action_ranges[name], simulation.model
-    low, high = (np.broadcast_to(bound, default.shape) for bound in simulation._bounds[name])
+    shape, kind, objects = default.shape, simulation.model.action_ranges[name], simulation.model.type_to_objects
+    low, high = (0, len(objects[kind]) - 1) if kind in objects else simulation._bounds[name]
+    low, high = (np.broadcast_to(bound, shape) for bound in (low, high))
     if kind == "real":
-        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), default.shape, np.float32)
+        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), shape, np.float32)
     if kind == "bool":
-        return gym.spaces.MultiBinary(default.shape) if default.shape else gym.spaces.Discrete(2)
-    if kind in model.type_to_objects:
-        low, high = np.zeros(default.shape), np.full(default.shape, len(model.type_to_objects[kind]) - 1)
+        return gym.spaces.MultiBinary(shape) if shape else gym.spaces.Discrete(2)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(
             f"domain: the action fluent {name!r} is an integer without bounds, want a finite number of choices; pass "
             f"its bounds, as in bounds={{{name!r}: (0, 9)}}, or add them to the action-preconditions"
         )
     first, count = np.ceil(low).astype(np.int64), (np.floor(high) - np.ceil(low) + 1).astype(np.int64)
-    if not default.shape:
+    if not shape:
         return gym.spaces.Discrete(int(count), start=int(first))
     return gym.spaces.MultiDiscrete(count, start=first)
 
@@ -343,6 +300,7 @@ def _naming(domain: Any, instance: Any, kinds: tuple[type[Exception], ...] = (Ex
 
 
 def _file(name: str | Path | int, what: str) -> Path | None:
+    """Return the path of a file, or None if it can only be a name in rddlrepository."""
     path = Path(str(name))
     if path.is_file():
         return path
@@ -352,6 +310,7 @@ def _file(name: str | Path | int, what: str) -> Path | None:
 
 
 def _from_repository(domain: str, instance: str) -> list[Any]:
+    """Return the paths of the files of a model of rddlrepository."""
     manager = _import("rddlrepository").RDDLRepoManager()
     names = manager.list_problems()
     if domain not in names:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rollouts.returned import Misfit
-from ..structure.labels import counted, some
+from .._text import counted, some
+from ..rollouts.step_checks import Misfit
 
 _EVERY_STEP = (
     "Every step must have it: add it in the environment, or pass a function (obs, action, reward, info) -> "

@@ -2,21 +2,78 @@
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 
-from .._checks import check_type, listed, shown
-from ..ppo.learner import Learner
-from ..ppo.model import FactoredPPO, vector_size
+from .._checks import check_type
+from .._text import shown
+from ..ppo.model import FactoredPPO
 from ..problems.problem import Problem
+from ..problems.registry import find_problem
+from ..problems.vectors import OneOfMany
+from ..spec import declared_network, opened
 from .views import to_gymnasium
 
-_WITHOUT_EFFECT = {"use_sde": False, "sde_sample_freq": -1, "rollout_buffer_class": None, "rollout_buffer_kwargs": None,
-                   "stats_window_size": 100, "_init_setup_model": True}  # fmt: skip
-"""Arguments of Stable-Baselines3 without a counterpart, with the only value that they may have."""
+_DEFAULTS: dict[str, Any] = {
+    "learning_rate": 3e-4, "n_steps": 2048, "batch_size": 64, "n_epochs": 10, "gamma": 0.99, "gae_lambda": 0.95,
+    "clip_range": 0.2, "clip_range_vf": None, "normalize_advantage": True, "ent_coef": 0.0, "vf_coef": 0.5,
+    "max_grad_norm": 0.5, "seed": None,
+}  # fmt: skip
+"""Arguments of ``stable_baselines3.PPO`` that are settings of the same name, with its defaults. All but the last may be
+passed by position, in this order."""
+_UNAVAILABLE = {
+    "use_sde": False, "sde_sample_freq": -1, "rollout_buffer_class": None, "rollout_buffer_kwargs": None,
+    "stats_window_size": 100, "_init_setup_model": True, "preset": None,
+}  # fmt: skip
+"""Arguments without a counterpart here, or there, with the only value that they may have."""
+_PLAIN: dict[str, Any] = {"method": "ppo"}
+"""Settings of standard PPO, for problems without a network."""
+
+
+def _hidden(net_arch: Any) -> Any:
+    """Return the hidden layers of `net_arch`: a list, or a dictionary with the same list for both networks."""
+    if not isinstance(net_arch, Mapping):
+        return net_arch
+    policy, critic = (list(net_arch.get(part, ())) for part in ("pi", "vf"))
+    if policy != critic:
+        raise ValueError(f"policy_kwargs['net_arch']: got {net_arch}, want the same layers for both networks")
+    return policy
+
+
+_POLICY_KWARGS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "net_arch": lambda value: {"hidden": _hidden(value)},
+    "activation_fn": lambda value: {"activation": getattr(value, "__name__", str(value)).lower()},  # torch.nn.ReLU
+    "log_std_init": lambda value: {"distribution": f"scale,initial_log_std={value}"},
+}
+"""The settings that correspond to an entry of `policy_kwargs`."""
+
+
+def _settings(policy: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of `FactoredPPO` for arguments of Stable-Baselines3 and settings that only factorax has."""
+    names = list(_DEFAULTS)[:-1]
+    by_position = dict(zip(names, arguments, strict=False))
+    if len(arguments) > len(names) or by_position.keys() & named.keys():
+        raise TypeError(f"PPO: got {len(arguments) + 2} arguments by position, want each of {names} once")
+    settings = _DEFAULTS | by_position | named
+    for name, only in _UNAVAILABLE.items():
+        value = settings.pop(name, only)
+        if value != only:
+            raise ValueError(
+                f"{name}: got {shown(value)}, which is not available with the arguments of Stable-Baselines3; want "
+                f"{only!r}, the default, or FactoredPPO"
+            )
+    policy_kwargs = settings.pop("policy_kwargs", None) or {}
+    check_type("policy_kwargs", policy_kwargs, Mapping, "a dictionary, such as {'net_arch': [64, 64]}")
+    unknown = [name for name in policy_kwargs if name not in _POLICY_KWARGS]
+    if unknown:
+        raise ValueError(f"policy_kwargs: got {unknown[0]!r}, want one of {', '.join(_POLICY_KWARGS)}")
+    of_policy: dict[str, Any] = {"policy": "joint" if policy == "MlpPolicy" else policy}
+    # Their default is a standard deviation of 1; that of factorax is ½ where actions are scaled to bounds.
+    for name, value in ({"log_std_init": 0.0} | dict(policy_kwargs)).items():
+        of_policy |= _POLICY_KWARGS[name](value)
+    return of_policy | settings
 
 
 class PPO(FactoredPPO):
@@ -26,8 +83,8 @@ class PPO(FactoredPPO):
     - `env`: the name of an environment, an environment, or a Stable-Baselines3 vectorised environment in this process
       (`DummyVecEnv`, as returned by `make_vec_env`); or what `FactoredPPO` accepts, a `Problem` or a function that
       returns an environment, of which `n_envs` are stepped.
-    - `network`: the influence network. Without one (here or in the environment), this is standard PPO
-      (``estimator="vanilla"``).
+    - `arguments`: those of Stable-Baselines3, in its order: `learning_rate`, `n_steps`, `batch_size`, `n_epochs`, …
+    - `network`: the influence network. Without one (here or in the environment), this is standard PPO.
     - All other settings of `factorax.ppo.Config` are keyword arguments.
 
     >>> from factorax.integrations import PPO  # instead of: from stable_baselines3 import PPO
@@ -36,80 +93,22 @@ class PPO(FactoredPPO):
     """
 
     def __init__(
-        self,
-        policy: str,
-        env: Any,
-        learning_rate: Any = 3e-4,
-        n_steps: int = 2048,
-        batch_size: int = 64,
-        n_epochs: int = 10,
-        gamma: float = 0.99,
-        gae_lambda: float = 0.95,
-        clip_range: Any = 0.2,
-        clip_range_vf: Any = None,
-        normalize_advantage: bool = True,
-        ent_coef: Any = 0.0,
-        vf_coef: float = 0.5,
-        max_grad_norm: float = 0.5,
-        *,
-        network: Any = None,
-        n_envs: int | None = None,
-        policy_kwargs: Mapping[str, Any] | None = None,
-        tensorboard_log: str | os.PathLike[str] | None = None,
-        verbose: int = 0,
-        **settings: Any,
+        self, policy: str, env: Any, *arguments: Any, network: Any = None, n_envs: int | None = None, **settings: Any
     ):
-        for name, only in _WITHOUT_EFFECT.items():
-            value = settings.pop(name, only)
-            if value not in (only,):
-                raise ValueError(
-                    f"{name}: got {shown(value)}, which is not available in factorax; want {only!r}, the default"
-                )
-        for name in settings.keys() & {"preset", "method"}:
-            raise ValueError(
-                f"{name}: got {settings[name]!r}, but PPO uses the defaults of Stable-Baselines3; want a {name} only "
-                "in FactoredPPO"
-            )
-        self._env = env
-        if env is None:
-            raise TypeError("env: got None, want an environment, its name, or a function that returns one")
-        problem, count = _problem_of(env)
-        if count is not None and n_envs not in (None, count):
-            raise ValueError(f"n_envs: got {n_envs}, but env contains {count}; want {count}, or omit it")
-        settings |= _of_policy(policy_kwargs or {})
-        settings = {"initial_log_std": 0.0, "seed": None} | settings
-        self._estimator_is_given = "estimator" in settings
-        super().__init__(
-            problem,
-            network,
-            tensorboard_log=tensorboard_log,
-            verbose=verbose,
-            policy="joint" if policy == "MlpPolicy" else policy,
-            learning_rate=learning_rate,
-            n_envs=(count or vector_size(problem) or 1) if n_envs is None else n_envs,
-            n_steps=n_steps,
-            batch_size=batch_size,
-            n_epochs=n_epochs,
-            gamma=gamma,
-            gae_lambda=gae_lambda,
-            clip_range=clip_range,
-            clip_range_vf=clip_range_vf,
-            normalize_advantage=normalize_advantage,
-            ent_coef=ent_coef,
-            vf_coef=vf_coef,
-            max_grad_norm=max_grad_norm,
-            **settings,
-        )
-        if isinstance(problem, _Given):
-            self.names = (problem.id, self.names[1])
-
-    def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
-        """Return a learner with the vanilla estimator if there is no network, unless the settings say otherwise."""
-        learner = super()._learner(problem, network, **options)
-        if self._estimator_is_given or not learner.spec.network_is_default:
-            return learner
-        self.config = replace(self.config, estimator="vanilla")
-        return Learner(learner.spec, self.config)
+        self._env, problem = env, _problem_of(env)
+        settings = _settings(policy, arguments, settings)
+        # Opened once, because some simulators are slow to start: for the number of environments, and for the network.
+        with opened(find_problem(problem) if isinstance(problem, str) else problem) as source:
+            count = source.num_envs if isinstance(source, OneOfMany) else None
+            if network is None and declared_network(source) is None:
+                settings = _PLAIN | settings
+        if isinstance(problem, _Lender):
+            count = len(problem.envs)  # each of them is stepped, as Stable-Baselines3 does
+            if n_envs not in (None, count):
+                raise ValueError(f"n_envs: got {n_envs}, but env contains {count}; want {count}, or omit it")
+        super().__init__(problem, network, n_envs=(count or 1) if n_envs is None else n_envs, **settings)
+        if isinstance(problem, _Lender):
+            self.names = (problem.id, self.names[1])  # with which `load` finds the problem
 
     def get_env(self) -> Any:
         """Return the environment that the model was created with, or a new one for a name or function.
@@ -130,10 +129,10 @@ class PPO(FactoredPPO):
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Evaluate as `FactoredPPO.evaluate` does, in new environments rather than those passed for training."""
         problem = self.spec.problem
-        if not isinstance(problem, _Given):
+        if not isinstance(problem, _Lender):
             return super().evaluate(episodes, deterministic=deterministic, seed=seed)
-        other = self.on(problem.another)
-        return other.evaluate(episodes, deterministic=deterministic, seed=seed)
+        # Episodes of evaluation in the environments of training would cut off those in progress.
+        return self.on(problem.make_another).evaluate(episodes, deterministic=deterministic, seed=seed)
 
     def learn(
         self,
@@ -150,22 +149,16 @@ class PPO(FactoredPPO):
 
     @classmethod
     def load(  # pyright: ignore[reportIncompatibleMethodOverride]
-        cls,
-        path: str | os.PathLike[str],
-        env: Any = None,
-        device: str = "auto",
-        custom_objects: Any = None,
-        print_system_info: bool = False,
-        force_reset: bool = True,
-        **options: Any,
+        cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", **options: Any
     ) -> "PPO":
         """Load a model as `FactoredPPO.load` does; `env` is an environment for further training, as in the constructor.
 
         `custom_objects`, `print_system_info` and `force_reset` exist for compatibility and have no effect.
         """
-        count = _problem_of(env)[1]
-        if count is not None:
-            options = {"n_envs": count} | options
+        for name in ("custom_objects", "print_system_info", "force_reset"):
+            options.pop(name, None)
+        if isinstance(env, gym.Env) or hasattr(env, "num_envs"):
+            options = {"n_envs": getattr(env, "num_envs", 1)} | options  # rather than as many as in training
         model = super().load(path, env, device=device, **options)
         assert isinstance(model, PPO)
         return model
@@ -175,25 +168,26 @@ class PPO(FactoredPPO):
         return cls(options.pop("policy"), problem, network=network, **options)
 
 
-class _Lent(gym.Wrapper):
+class _Borrowed(gym.Wrapper):
     """An environment that belongs to the user and stays open."""
 
     def close(self) -> None:
         pass
 
 
-class _Given:
+class _Lender:
     """An environment factory that hands out the user's environments one after another."""
 
     def __init__(self, envs: Sequence[gym.Env]):
-        self.envs, self.spec = itertools.cycle(envs), envs[0].spec
+        self.envs, self.spec = envs, envs[0].spec
         self.id = None if self.spec is None else self.spec.id
         self.__name__ = self.id or type(envs[0].unwrapped).__name__
+        self._turn = itertools.cycle(envs)
 
     def __call__(self) -> gym.Env:
-        return _Lent(next(self.envs))
+        return _Borrowed(next(self._turn))
 
-    def another(self) -> gym.Env:
+    def make_another(self) -> gym.Env:
         """Return a new environment of the same kind."""
         if self.spec is None:
             raise ValueError(
@@ -203,40 +197,22 @@ class _Given:
         return gym.make(self.spec)
 
 
-def _problem_of(env: Any) -> tuple[Any, int | None]:
-    """Return the problem for `FactoredPPO`, and the number of environments if they are given."""
+def _problem_of(env: Any) -> Any:
+    """Return the problem for `FactoredPPO`: `env`, or a factory that lends the environments of the user."""
     if isinstance(env, gym.Env):
-        return _Given([env]), 1
-    if not hasattr(env, "num_envs"):
-        if env is not None and not isinstance(env, str | Problem) and not callable(env):
-            raise TypeError(f"env: got {shown(env)}, want an environment, its name, or a function that returns one")
-        return env, None
+        return _Lender([env])
     if hasattr(env, "venv"):
         raise TypeError(
             f"env: got {type(env).__name__}, a wrapper of a vectorised environment, which would be ignored; want "
             "normalize_obs and normalize_reward instead of VecNormalize, or wrappers around each single environment"
         )
-    if not hasattr(env, "envs"):
+    if hasattr(env, "envs"):
+        return _Lender(env.envs)
+    if hasattr(env, "num_envs"):
         raise TypeError(
             f"env: got {type(env).__name__}, with environments in other processes; want a DummyVecEnv, or a "
             "function that returns one environment, with n_envs and rollouts='processes'"
         )
-    return _Given(env.envs), int(env.num_envs)
-
-
-def _of_policy(policy_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that correspond to Stable-Baselines3's `policy_kwargs`."""
-    settings: dict[str, Any] = {}
-    check_type("policy_kwargs", policy_kwargs, Mapping, "a dictionary, such as {'net_arch': [64, 64]}")
-    for name, value in policy_kwargs.items():
-        if name == "net_arch":
-            layers = [value.get("pi", ()), value.get("vf", ())] if isinstance(value, Mapping) else [value, value]
-            layers = [listed("policy_kwargs['net_arch']", each, "a list of sizes") for each in layers]
-            if layers[0] != layers[1]:
-                raise ValueError(f"policy_kwargs['net_arch']: got {value!r}, want the same layers for both networks")
-            settings["hidden"] = tuple(layers[0])
-        elif name == "log_std_init":
-            settings["initial_log_std"] = value
-        elif not (name == "activation_fn" and getattr(value, "__name__", "") == "Tanh"):
-            raise ValueError(f"policy_kwargs: got {name!r}, want net_arch, log_std_init, or Tanh as activation_fn")
-    return settings
+    if not isinstance(env, str | Problem) and not callable(env):
+        raise TypeError(f"env: got {shown(env)}, want an environment, its name, or a function that returns one")
+    return env

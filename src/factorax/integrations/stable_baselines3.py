@@ -4,7 +4,6 @@ import time
 import warnings
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from .._checks import Count, checked
@@ -45,33 +44,31 @@ def to_stable_baselines3(
     if VecEnv is None:
         raise ImportError("to_stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3 (and PyTorch)")
     checked("n_envs", n_envs, Count)
-    return FactorVecEnv(FactorViews(problem, network, weights=weights, local=local, observe=observe), n_envs)
+    return FactorVecEnv(
+        FactorViews(problem, network, weights=weights, local=local, observe=observe, identity=True), n_envs
+    )
 
 
 class FactorVecEnv(_Base):
     """The VecEnv that `to_stable_baselines3` returns. Row ``b · n + i`` is factor i of copy b."""
 
     def __init__(self, factors: FactorViews, n_envs: int):
-        first = factors.spaces[0]
-        different = [name for name, space in zip(factors.names, factors.spaces, strict=True) if space != first]
+        names, spaces = factors.names, factors.action_spaces
+        different = [name for name, space in zip(names, spaces, strict=True) if space != spaces[0]]
         if different:
             raise ValueError(
-                f"problem: factor {different[0]!r} has another action space than factor {factors.names[0]!r}, but one "
-                "policy serves both; want factors with equal action spaces (group them with net.factor(…)), or "
-                "to_pettingzoo"
+                f"problem: factor {different[0]!r} has another action space than factor {names[0]!r}, but one policy "
+                "serves both; want factors with equal action spaces (group them with net.factor(…)), or to_pettingzoo"
             )
         self.factors, self.n_copies = factors, n_envs
         self._copies = environments_for(factors.spec, n_envs)
-        self._identity = np.broadcast_to(np.eye(factors.n, dtype=np.float32), (n_envs, factors.n, factors.n))
         self._actions: Any = None
-        self._started = time.time()
-        size = factors.n_seen + factors.n
-        space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
-        super().__init__(n_envs * factors.n, space, first)
+        self._start_time = time.time()
+        super().__init__(n_envs * factors.n, factors.observation_space, spaces[0])
 
     def reset(self) -> np.ndarray:
         """Start episodes in all copies; seeded if `seed` was called before."""
-        first = self._seeds[0]
+        first = self._seeds[0]  # `VecEnv.seed` counts up from it for the rows, which are no environments
         seed = int(np.random.SeedSequence().generate_state(1)[0]) if first is None else first
         self._copies.init(seed)
         self._reset_seeds()
@@ -87,25 +84,29 @@ class FactorVecEnv(_Base):
         """Step all copies; ended copies are reset, with their last observation in `infos`."""
         factors, B = self.factors, self.n_copies
         by_factor = np.asarray(self._actions, np.float32).reshape(B, factors.n, -1)
-        flat = np.empty((B, len(factors.space)), np.float32)
+        flat = np.empty((B, len(factors.components)), np.float32)
         for i, group in enumerate(factors.groups):
             flat[:, group] = by_factor[:, i]
         step = self._copies.step(flat)
         ended = np.asarray(step.terminated[0] | step.truncated[0])
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        last = self._observe(np.asarray(step.next_obs[0])) if ended.any() else None
-        for b in np.flatnonzero(ended):
-            objective = float(np.asarray(step.episode_psi[0, b], np.float64) @ factors.weights)
-            episode = {"r": objective, "l": int(step.episode_length[0, b]), "t": round(time.time() - self._started, 6)}
-            cut = bool(step.truncated[0, b]) and not bool(step.terminated[0, b])
-            for row in range(b * factors.n, (b + 1) * factors.n):
-                infos[row] = {"terminal_observation": last[row], "TimeLimit.truncated": cut, "episode": episode}  # pyright: ignore[reportOptionalSubscript]
+        if ended.any():
+            # Of all copies at once: `observe` is compiled for one shape.
+            last = factors.observe(np.asarray(step.next_obs[0]))
+            for b in np.flatnonzero(ended):
+                objective = float(np.asarray(step.episode_psi[0, b], np.float64) @ factors.weights)
+                elapsed = round(time.time() - self._start_time, 6)
+                episode = {"r": objective, "l": int(step.episode_length[0, b]), "t": elapsed}
+                cut = bool(step.truncated[0, b]) and not bool(step.terminated[0, b])
+                # The names that Stable-Baselines3 reads: to bootstrap, and to log the mean return.
+                for i in range(factors.n):
+                    info = {"terminal_observation": last[b, i], "TimeLimit.truncated": cut, "episode": episode}
+                    infos[b * factors.n + i] = info
         rewards = factors.credit(step.psi[0]).ravel().astype(np.float32)
         return self._observe(self._copies.obs), rewards, np.repeat(ended, factors.n), infos
 
     def _observe(self, obs: np.ndarray) -> np.ndarray:
-        rows = np.concatenate([self.factors.see(obs), self._identity], axis=-1)
-        return rows.reshape(self.num_envs, -1).astype(np.float32)
+        return self.factors.observe(obs).reshape(self.num_envs, -1)
 
     def close(self) -> None:
         """Close the environments."""

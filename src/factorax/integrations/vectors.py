@@ -1,7 +1,7 @@
 """Vector environments in the form that the learner expects: rewards, with their parts in `info`, in rows."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -9,9 +9,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
+from .._text import counted
 from ..observations import ObservationSpace
-from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_seeds
-from ..rollouts.returned import (
+from ..problems.vectors import SEED_PER_ENV, autoreset_mode, takes_seeds
+from ..rollouts.step_checks import (
     check_step,
     checked_reset,
     checked_step,
@@ -20,13 +21,9 @@ from ..rollouts.returned import (
     target_rows,
     with_final,
 )
-from ..spec import observed_places
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted, default_labels
-from ..structure.network import as_network, network_of
-from .canonical import Places, copied, not_adding_up, own_observations
-from .factors import FIXED, FactorRule, Rows, fit, warn_if_complete, weights_of
-from .rewards import Parts, parts_of
+from .canonical import FactoredEnv, Places, copied, not_adding_up, own_observations
+from .rewards import Parts
 
 
 class FactoredVector(VectorEnv):
@@ -37,7 +34,7 @@ class FactoredVector(VectorEnv):
     """
 
     network: InfluenceNetwork
-    network_is_given: bool = False
+    has_no_network = network_is_given = False
     weights: np.ndarray
     local: Callable[[Any], Any] | None
     expected: int | None = None
@@ -57,10 +54,7 @@ class FactoredVector(VectorEnv):
         self._ended = np.zeros(self.num_envs, bool)
         self._time = 0
 
-    def describe(self, network: InfluenceNetwork, weights: np.ndarray, local: Any) -> None:
-        """Set the network, λ and the function of local observations."""
-        self.network, self.weights, self.local = network, weights, local
-        self.reward_space = gym.spaces.Box(-np.inf, np.inf, (network.shape[1],), np.float64)
+    describe = FactoredEnv.describe
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start episodes in all environments, or in those of ``options["reset_mask"]``."""
@@ -141,6 +135,16 @@ class FactoredVector(VectorEnv):
             elements[i] = info["final_obs"][i]
         return concatenate(of_one, elements, create_empty_array(of_one, self.num_envs))
 
+    def first_step(self) -> tuple[np.ndarray, Any]:
+        """Return the targets and the rewards of one step."""
+        space = copy.deepcopy(self.action_space)
+        space.seed(0)
+        self.reset(seed=0)
+        actions = space.sample()
+        self._time = 1
+        obs, reward, _, _, info = checked_step(self.env, copied(actions))
+        return self.read(self._rows(obs), actions, reward, with_final(info, self.num_envs)), reward
+
     def render(self) -> Any:
         """Render all environments."""
         return self.env.render()
@@ -152,67 +156,3 @@ class FactoredVector(VectorEnv):
     def __repr__(self) -> str:
         n, m = self.network.shape
         return f"<FactoredVector of {counted(n, 'factor')} and {counted(m, 'target')} around {self.env}>"
-
-
-def wrap_vector(
-    env: VectorEnv,
-    n_targets: int | None,
-    *,
-    network: Any,
-    reward: Any,
-    weights: Any,
-    factors: FactorRule | None,
-    local: Any,
-    observe: Sequence[str],
-    check_sum: bool,
-) -> FactoredVector:
-    """Return the vector in the form that the learner expects.
-
-    `n_targets` is known from an earlier, checked vector; otherwise one step is made if nothing else defines it.
-    """
-    if observe:
-        raise ValueError(
-            "observe: works only for single environments; wrap those, as in gym.vector.SyncVectorEnv([make] * 8) with "
-            "make = fx.wrap(…, observe=…)"
-        )
-    one = OneOfMany(env).unwrapped
-    parts = parts_of(reward, rows=True)
-    wrapped = FactoredVector(env, parts, check_sum=check_sum)
-    wrapped.observed_info = observed_places(one, env.single_observation_space)
-    network = network_of(network if network is not None else getattr(one, "network", None), "network")
-    space = getattr(env.unwrapped, "reward_space", getattr(one, "reward_space", None)) if reward is None else None
-    step = None
-    if space is not None and len(space.shape) == 1:
-        m = space.shape[0]
-    elif n_targets is not None:
-        m = n_targets
-    else:
-        if network is not None and parts.names is None:  # names are compared with those of the network below
-            wrapped.expected = getattr(network, "shape", (0, None))[1]
-        step = _one_step(wrapped)
-        m = step[0].shape[1]
-    if n_targets is None:
-        warn_if_complete(network, m)
-    names = getattr(env.unwrapped, "targets", None) if parts.names is None else parts.names
-    names = tuple(names) if names is not None and len(names) == m else None
-    if network is not None and names is not None and parts.names is None:
-        network = as_network(network, "network", FIXED)
-        if network.shape[1] == m and network.targets == default_labels("psi", m):
-            network = network.relabel(targets=names)
-    fitted = fit(network, Rows.of(env.single_action_space), factors or "elements", m, names)
-    lam = weights_of(weights, getattr(one, "weights", None), m)
-    wrapped.describe(fitted, lam, getattr(one, "local", None) if local is None else local)
-    if step is not None:
-        wrapped.check_sum(step[0] @ lam, step[1], step[0])
-    return wrapped
-
-
-def _one_step(vector: FactoredVector) -> tuple[np.ndarray, Any]:
-    """Return the targets and the rewards of one step."""
-    space = copy.deepcopy(vector.action_space)
-    space.seed(0)
-    vector.reset(seed=0)
-    actions = space.sample()
-    vector._time = 1
-    obs, reward, _, _, info = checked_step(vector.env, copied(actions))
-    return vector.read(vector._rows(obs), actions, reward, with_final(info, vector.num_envs)), reward

@@ -1,6 +1,6 @@
 """`wrap`: convert any environment to the form that the learner expects."""
 
-import copy
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -8,18 +8,19 @@ import gymnasium as gym
 import numpy as np
 
 from .._checks import check_each, check_function, checked, listed
-from ..problems.vectors import create, is_vector
-from ..rollouts.returned import checked_step
+from ..problems.vectors import OneOfMany, create, is_vector
+from ..rollouts.processes import call_in_worker
 from ..rollouts.seeding import differ
 from ..rollouts.seeding import observed as observed_episode
-from ..spaces import sample_valid
-from ..spec import is_jax
+from ..spec import is_jax, observed_places
+from ..structure import StructureWarning
+from ..structure.labels import default_labels
 from ..structure.network import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, own_observations
-from .factors import FIXED, FactorRule, Rows, declared, fit, warn_if_complete, weights_of
-from .observing import observed
+from .factors import FIXED, FactorRule, Rows, fit, warn_if_complete, weights_of
+from .info_observations import with_info
 from .rewards import parts_of
-from .vectors import FactoredVector, wrap_vector
+from .vectors import FactoredVector
 
 
 def wrap(
@@ -37,13 +38,13 @@ def wrap(
     """Return an environment in the form that `FactoredPPO` expects.
 
     The result is a `FactoredEnv`, or a `FactoredVector` for a vector environment. Wrapping an environment factory
-    returns a factory.
+    returns a factory, and creates nothing yet: the first environment that it creates is checked with the network and
+    the other arguments.
 
     **Arguments**
 
     - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, a Gymnasium vector environment, or a function
-      that returns one. The learner needs a function, since it creates several environments. One is created immediately
-      to check the other arguments.
+      that returns one. The learner needs a function, since it creates several environments.
     - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix. The default
       is that of the environment; without one, each factor influences each target, and a warning is issued.
     - `reward`: where the targets are. By default: the array that a MO-Gymnasium environment returns,
@@ -90,46 +91,66 @@ def wrap(
         raise TypeError("env: got a Problem, want an environment; FactoredPPO accepts problems directly")
     if callable(env) and not isinstance(env, gym.Env):
         return Factory(env, options)
-    return _wrapped(env, options)
+    wrapped = _wrapped(env, options)
+    warn_if_complete(wrapped)
+    return wrapped
 
 
 class Measured(NamedTuple):
-    """The number of targets and the spaces of observed entries of `info`, measured on the first environment."""
+    """What is known from the first environment of a factory."""
 
     targets: int
+    """Number of targets."""
     entries: tuple[gym.spaces.Box, ...]
+    """Spaces of observed entries of `info`."""
+    num_envs: int | None
+    """Number of sub-environments of a vector environment; None for a single environment."""
 
 
 class Factory:
     """A function that creates wrapped environments; the first is measured and checked, and the others are assumed
-    equal.
-
-    The first is created immediately, so that a network that does not fit raises where it is passed; the first call
-    returns it.
-    """
+    equal."""
 
     def __init__(self, make: Callable[[], Any], options: dict[str, Any]):
         self.make, self.options = make, options
-        env = create(make)
-        try:
-            first = _wrapped(env, options)
-        except Exception:
-            if hasattr(env, "close"):
-                env.close()
-            raise
-        self._first: FactoredEnv | FactoredVector | None = first
-        self.num_envs = first.num_envs if isinstance(first, FactoredVector) else None
-        """Number of sub-environments of a vector environment; None for single environments."""
-        entries = first.observed_entries if isinstance(first, FactoredGymnasium) else ()
-        self.measured = Measured(first.network.shape[1], entries)
+        self.measured: Measured | None = None
+        self._is_silent = False
 
     def __call__(self) -> "FactoredEnv | FactoredVector":
         """Create another environment."""
-        first, self._first = self._first, None
-        return _wrapped(create(self.make), self.options, self.measured) if first is None else first
+        env = create(self.make)
+        try:
+            wrapped = _wrapped(env, self.options, self.measured)
+            if not self._is_silent:  # a worker may have measured it
+                warn_if_complete(wrapped)
+        except BaseException:  # some simulators refuse another instance until this one is closed
+            if hasattr(env, "close"):
+                env.close()
+            raise
+        self._is_silent = True
+        if self.measured is None:
+            entries, num_envs = getattr(wrapped, "observed_entries", ()), getattr(wrapped, "num_envs", None)
+            self.measured = Measured(wrapped.network.shape[1], entries, num_envs)
+        return wrapped
 
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_first": None}  # a simulator cannot leave its process
+    @property
+    def num_envs(self) -> int | None:
+        """Number of sub-environments of a vector environment; None for single environments."""
+        if self.measured is None:
+            self().close()
+        return None if self.measured is None else self.measured.num_envs
+
+    def measure_in_worker(self, seconds: float) -> None:
+        """Create the first environment in a worker process, so that none need be stepped in this one."""
+        if self.measured is None:
+            self.measured = call_in_worker(_measure, self, seconds=seconds)
+
+
+def _measure(factory: Factory) -> Measured | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StructureWarning)  # shown where the environment is created next
+        factory().close()
+    return factory.measured
 
 
 def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None) -> "FactoredEnv | FactoredVector":
@@ -148,14 +169,9 @@ def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None
             raise ValueError(
                 "observe: works only for Gymnasium environments; want it in the observations of the PettingZoo agents"
             )
-        wrapped = wrap_parallel(env, is_first=measured is None, **options)
-    elif is_vector(env):
-        vector: Any = env
-        wrapped = wrap_vector(vector, None if measured is None else measured.targets, **options)
+        wrapped = wrap_parallel(env, **options)
     else:
-        _refuse(env)
         wrapped = _wrap_gymnasium(env, measured, **options)
-    wrapped.network_is_given = options["network"] is not None or declared(env, "network") is None
     if check_seed and measured is None:
         _check_seed(wrapped)
     return wrapped
@@ -176,7 +192,7 @@ def _refuse(env: Any) -> None:
 
 
 def _wrap_gymnasium(
-    env: gym.Env,
+    env: Any,
     measured: Measured | None,
     *,
     network: Any,
@@ -186,63 +202,70 @@ def _wrap_gymnasium(
     local: Any,
     observe: Sequence[str],
     check_sum: bool,
-) -> FactoredEnv:
-    rows = Rows.of(env.action_space)
-    parts, places, own_local = parts_of(reward), declared(env, "observed_info") or (), declared(env, "local")
-    if observe:
-        added = observed(env, observe, places, None if measured is None else measured.entries)
-        wrapped = FactoredGymnasium(
-            env=env, parts=parts, observation_space=added.space, observe=added, check_sum=check_sum
-        )
-        wrapped.observed_entries, places = tuple(added.entries.values()), added.places
-        if own_local is not None:
-            own_local = added.local(own_local)
+) -> FactoredEnv | FactoredVector:
+    """Wrap a single or a vector environment."""
+    if is_vector(env):
+        if observe:
+            raise ValueError(
+                "observe: works only for single environments; wrap those, as in gym.vector.SyncVectorEnv([make] * 8) "
+                "with make = fx.wrap(…, observe=…)"
+            )
+        one: Any = OneOfMany(env)
+        wrapped: Any = FactoredVector(env, parts_of(reward, rows=True), check_sum=check_sum)
+        wrapped.observed_info = observed_places(one.unwrapped, one.observation_space)
+        action_space, own_local = one.action_space, _declared(one, "local")
+        names = getattr(env.unwrapped, "targets", None)
     else:
+        _refuse(env)
+        one, action_space, names = env, env.action_space, None
         space, copy_observation = own_observations(env.observation_space)
-        wrapped = FactoredGymnasium(
-            env=env,
-            parts=parts,
-            observation_space=space,
-            observe=lambda obs, info: copy_observation(obs),
-            check_sum=check_sum,
-        )
-    network = network_of(network if network is not None else declared(env, "network"), "network")
-    space = declared(env, "reward_space") if reward is None else None
-    step = None
-    if space is not None and len(space.shape) == 1:
-        m = space.shape[0]
-    elif measured is not None:
+        observed: Any = lambda obs, info: copy_observation(obs)  # noqa: E731
+        places, own_local = _declared(env, "observed_info") or (), _declared(env, "local")
+        entries: tuple[gym.spaces.Box, ...] = ()
+        if observe:
+            added = with_info(env, observe, places, None if measured is None else measured.entries)
+            space, observed, places, entries = added.space, added, added.places, tuple(added.entries.values())
+            own_local = None if own_local is None else added.local(own_local)
+        wrapped = FactoredGymnasium(env, parts_of(reward), space, observed, check_sum=check_sum)
+        wrapped.observed_entries, wrapped.observed_info = entries, places
+    own_network, part_names = _declared(one, "network"), wrapped.parts.names
+    wrapped.has_no_network = network is None and own_network is None
+    wrapped.network_is_given = network is not None or own_network is None
+    network = network_of(own_network if network is None else network, "network")
+    step, space = None, _declared(one, "reward_space") if reward is None else None
+    if measured is not None:
         m = measured.targets
+    elif space is not None and len(space.shape) == 1:
+        m = space.shape[0]
     else:
-        step = _one_step(wrapped)
-        m = step[0].size
-        columns = getattr(network, "shape", (1, 1))[1]
-        if m == 1 and columns > 1 and np.ndim(step[1]) == 0 and reward is None:
+        columns = getattr(network, "shape", (1, None))[1]
+        wrapped.expected = columns if part_names is None else None  # names are compared with those of the network below
+        step = wrapped.first_step()
+        m = step[0].shape[-1]
+        if m == 1 and (columns or 1) > 1 and np.ndim(step[1]) == 0 and reward is None:
             raise ValueError(
                 f"reward: the environment returns one number, but the network has {columns} columns; want the location "
                 'of its parts: reward="info:…", or a function (obs, action, reward, info) -> vector'
             )
-    if measured is None:
-        warn_if_complete(network, m)
-    names = parts.names if parts.names is not None and len(parts.names) == m else None
-    fitted = fit(network, rows, factors or "elements", m, names)
-    wrapped.observed_info = places
-    lam = weights_of(weights, declared(env, "weights"), m)
-    wrapped._describe(fitted, lam, own_local if local is None else local, space)
+    if part_names is None and names is not None and len(names) == m and network is not None:
+        network = as_network(network, "network", FIXED)
+        if network.shape[1] == m and network.targets == default_labels("psi", m):
+            network = network.relabel(targets=tuple(names))
+    names = names if part_names is None else part_names
+    names = tuple(names) if names is not None and len(names) == m else None
+    fitted = fit(network, Rows.of(action_space), factors or "elements", m, names)
+    wrapped.describe(fitted, weights_of(weights, _declared(one, "weights"), m), local or own_local, space)
     if step is not None:
-        wrapped.check_sum(float(lam @ step[0]), step[1], step[0])
+        wrapped.check_sum(step[0] @ wrapped.weights, step[1], step[0])
     return wrapped
 
 
-def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
-    """Return the targets and the reward of one step."""
-    space = copy.deepcopy(env.action_space)
-    space.seed(0)
-    obs, info = env.reset(seed=0)
-    action = sample_valid(space, obs, info)
-    env._time = 1
-    obs, reward, _, _, info = checked_step(env.env, copy.deepcopy(action))
-    return env.parts(obs, action, reward, info), reward
+def _declared(env: Any, name: str) -> Any:
+    """Return an attribute of an environment or of the environments that it wraps, or None."""
+    if isinstance(env, OneOfMany):
+        of_vector = getattr(env.vector.unwrapped, name, None) if name == "reward_space" else None
+        return getattr(env.unwrapped, name, None) if of_vector is None else of_vector
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
 
 
 def _check_seed(env: Any) -> None:

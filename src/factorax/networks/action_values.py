@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .arrangements import FactorEncoded
-from .mlp import ACTIVATIONS, MLP, LayerSettings, normalised
+from .arrangements import Encoded
+from .mlp import ACTIVATIONS, MLP, LayerSettings, matmul, normalised
 
 
 class ActionValues(eqx.Module):
@@ -40,7 +40,7 @@ class ActionValues(eqx.Module):
     encoder: Any
     factors: tuple[int, ...] = eqx.field(static=True)
     """The factor of each component."""
-    by_factor: FactorEncoded | None
+    by_factor: Encoded | None
     """Joins the local observations of a factor's components; None without local observations."""
 
     def __init__(
@@ -52,7 +52,7 @@ class ActionValues(eqx.Module):
         width: int,
         outputs: int,
         settings: LayerSettings,
-        by_factor: FactorEncoded | None = None,
+        by_factor: Encoded | None = None,
         local: int = 0,
     ):
         """Create the network.
@@ -89,11 +89,12 @@ class ActionValues(eqx.Module):
         """
         shares = jnp.einsum("...cw,cwh->...ch", actions, self.others)
         mine = shares if own is None else shares - jnp.einsum("...cw,cwh->...ch", own, self.others)
+        # Its own actions are in the sum over all components, so they are subtracted again, once for each factor.
         own_share = jnp.zeros((*mine.shape[:-2], *self.identity.shape)).at[..., np.array(self.factors), :].add(mine)
         x = self.encoder(obs) @ self.net.kernels[0] + shares.sum(axis=-2)
         x = x[..., None, :] - own_share + self.identity
         if self.by_factor is not None and self.of_local is not None:
-            x = x + self.by_factor.inputs(obs, local, len(self.identity)) @ self.of_local
+            x = x + matmul(self.by_factor.inputs(obs, local, len(self.identity)), self.of_local)
         if len(self.net.kernels) == 1:
             return _joined(x + self.net.biases[0], probabilities)
         if self.net.scales:
@@ -101,7 +102,7 @@ class ActionValues(eqx.Module):
         x = ACTIVATIONS[self.net.activation](x + self.net.biases[0])
         for i in range(1, len(self.net.kernels) - 1):
             x = self.net.layer(i, x)
-        return _joined(x @ self.net.kernels[-1] + self.net.biases[-1], probabilities)
+        return _joined(matmul(x, self.net.kernels[-1]) + self.net.biases[-1], probabilities)
 
 
 def _joined(x: jax.Array, probabilities: jax.Array | None) -> jax.Array:

@@ -18,6 +18,9 @@ class Encoded(eqx.Module):
     """Observations as vectors with one-hot choices, without learned parameters."""
 
     space: ObservationSpace = eqx.field(static=True)
+    components_of_factor: Any = eqx.field(static=True, default=None)
+    """For a network that is applied to factors of several components: the components whose local observations form
+    that of each factor, `Spec.components_of_factor` as tuples."""
 
     @property
     def size(self) -> int:
@@ -29,31 +32,21 @@ class Encoded(eqx.Module):
         return self.space.encoded(obs, jnp)
 
     def inputs(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
-        """Return the inputs of the components, ``(..., c, l)``: local observations, or the full observation."""
-        return local if local is not None else repeated(self(obs), components)
-
-    def input_size(self, local: int | None) -> int:
-        """Return the input size of a component, given the size of its local observation (None if there is none)."""
-        return self.size if local is None else local
-
-
-class FactorEncoded(eqx.Module):
-    """Observations as vectors for a network that is applied to factors of several components."""
-
-    encoder: Encoded
-    index: Any = eqx.field(static=True)
-    """`Spec.components_of_factor` as tuples: the components whose local observations form that of each factor."""
-
-    def inputs(self, obs: jax.Array, local: jax.Array | None, factors: int) -> jax.Array:
-        """Return the inputs of the factors, ``(..., n, g l)``: the local ones of their components, or everything."""
+        """Return the inputs of the components or factors, ``(..., c, l)``: local observations, or the full one."""
         if local is None:
-            return repeated(self.encoder(obs), factors)
-        rows = jnp.take(local, jnp.array(self.index), axis=-2, mode="fill", fill_value=0.0)
+            return repeated(self(obs), components)
+        if self.components_of_factor is None:
+            return local
+        # The index is padded with c, which is no component: rows of zeros.
+        rows = jnp.take(local, jnp.array(self.components_of_factor), axis=-2, mode="fill", fill_value=0.0)
         return rows.reshape(*rows.shape[:-2], -1)
 
     def input_size(self, local: int | None) -> int:
-        """Return the input size of a factor, given the size of a local observation (None if there is none)."""
-        return self.encoder.size if local is None else local * len(self.index[0])
+        """Return the size of these inputs, given that of the local observation of a component (None if there is
+        none)."""
+        if local is None:
+            return self.size
+        return local if self.components_of_factor is None else local * len(self.components_of_factor[0])
 
 
 def repeated(x: jax.Array, components: int) -> jax.Array:
@@ -120,11 +113,6 @@ class Shared(eqx.Module):
         width)``."""
         return self.net(with_identity(x, self.identity[components]) if self.identity.shape[1] else x)
 
-    def averaged(self, components: int) -> "Shared":
-        """Return the network for another number of components, each with the mean embedding."""
-        mean = jnp.broadcast_to(self.identity.mean(axis=0), (components, self.identity.shape[1]))
-        return eqx.tree_at(lambda shared: shared.identity, self, mean)
-
 
 def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
     """Return initial embeddings of components, ``(c, size)``."""
@@ -163,6 +151,7 @@ class PerChoice(Shared):
                 f"architecture: got 'choices' with local observations of {inputs} numbers, want a multiple of "
                 f"{choices}: equal parts, one per choice of the component with the most choices"
             )
+        # To the shared network, a choice is a component.
         super().__init__(key, encoder, inputs // choices, (components * choices, 1), gain, settings, identity)
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:

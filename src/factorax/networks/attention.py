@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .arrangements import embedding, with_identity
-from .mlp import MLP, LayerSettings
+from .mlp import MLP, LayerSettings, matmul
 
 HEADS = 4
 
@@ -60,13 +60,14 @@ class AttentionNetwork(eqx.Module):
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
-        return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
+        return matmul(self.features(obs, local), self.net.kernels[-1]) + self.net.biases[-1]
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
         """Return the input of the last layer for each component, ``(..., c, h)``."""
         inputs = self.encoder.inputs(obs, local, len(self.neighbours))
         x = self.net.features(with_identity(inputs, self.identity))
         most = max(map(len, self.neighbours))
+        # Neighbours are gathered by index: with a matrix of all pairs, memory would grow with the square of components.
         index = np.array([row + (0,) * (most - len(row)) for row in self.neighbours])
         there = np.arange(most) < np.array([[len(row)] for row in self.neighbours])
         for query, key, value in zip(self.queries, self.keys, self.values, strict=True):

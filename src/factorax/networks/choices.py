@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from .._checks import Count, Range, did_you_mean
+from .._checks import Count, Range
+from .._text import did_you_mean
 from ..choices import Choice, Menu
 
 INITS = ("orthogonal", "lecun", "he", "normc")

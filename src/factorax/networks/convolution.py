@@ -12,7 +12,7 @@ from ..observations import ObservationSpace, Part
 from .arrangements import repeated
 from .mlp import ACTIVATIONS, LayerSettings
 
-LARGE = 36
+MIN_LARGE_IMAGE = 36
 """Minimum height and width of images for large kernels with strides, as in Mnih et al. (2015)."""
 _LARGE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 _SMALL_LAYERS = ((16, 3, 1), (32, 3, 1))
@@ -73,7 +73,7 @@ class _Tower(eqx.Module):
         self.channels_first = shape[0] < min(shape[1:])
         height, width, channels = (*shape[1:], shape[0]) if self.channels_first else shape
         channels *= math.prod(part.shape[:-3])
-        layers = _LARGE_LAYERS if min(height, width) >= LARGE else _SMALL_LAYERS
+        layers = _LARGE_LAYERS if min(height, width) >= MIN_LARGE_IMAGE else _SMALL_LAYERS
         self.kernels, self.biases, strides = [], [], []
         for k, (out, kernel, stride) in zip(jax.random.split(key, len(layers)), layers, strict=True):
             h, w = min(kernel, height), min(kernel, width)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import shown
+from .._text import shown
 from ..observations import ObservationSpace
 from ..spec import Spec
 
@@ -32,6 +32,7 @@ class Custom(eqx.Module):
     """Shape of the local observations, ``(c, l)``; None if the module receives None."""
 
     def __init__(self, module: Any, space: ObservationSpace, local_shape: tuple[int, int] | None):
+        # What is no array is static: functions among the fields of a module cannot be leaves of a compiled program.
         self.arrays, self.rest = eqx.partition(module, eqx.is_array)
         self.space, self.local_shape = space, local_shape
 
@@ -63,14 +64,17 @@ class Custom(eqx.Module):
         """Return the output of a recurrent module and its memory afterwards, given the memory ``(..., memory)``."""
         return self._mapped(self.module, obs, local, memory)
 
-    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Evaluate sequences as `Recurrent.unroll` does, step by step."""
+    def unroll(
+        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
+    ) -> tuple[jax.Array, None, jax.Array]:
+        """Evaluate sequences as `Recurrent.unroll` does, step by step and without features."""
 
         def one(before: jax.Array, now: tuple[Any, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
             out, after = self.step(now[0], now[1], jnp.where(now[2][:, None], 0.0, before))
             return after, (out, after)
 
-        return jax.lax.scan(one, memory, (obs, local, starts))[1]
+        out, after = jax.lax.scan(one, memory, (obs, local, starts))[1]
+        return out, None, after
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return ``features(obs, local)`` of the module, ``(..., c or 1, h)``; the observation if it has no such
@@ -83,6 +87,7 @@ class Custom(eqx.Module):
     def _mapped(self, function: Callable[..., Any], *rows: Any) -> Any:
         """Apply a function of one observation to arrays with any axes in front, the first of them rows."""
         lead = rows[0].shape[:-1]
+        # With one axis in front, one vmap suffices.
         flat = [None if x is None else x.reshape(math.prod(lead), *x.shape[len(lead) :]) for x in rows]
         in_axes = tuple(None if x is None else 0 for x in flat)
         one = lambda row, *others: function(self.space.structured(row, jnp), *others)  # noqa: E731

@@ -10,7 +10,7 @@ import numpy as np
 from ..distributions import Spread
 from ..spec import Spec
 
-MOST = 1024
+MAX_JOINT_ACTIONS = 1024
 """Maximum number of joint actions of a factor that are enumerated, since each is an output of the critic."""
 
 
@@ -38,7 +38,7 @@ class FactorActions:
     def of(cls, spec: Spec) -> "FactorActions":
         """Enumerate the actions of a problem; raise ValueError if that is not possible.
 
-        All components must be discrete, and no factor may have more than `MOST` combinations.
+        All components must be discrete, and no factor may have more than `MAX_JOINT_ACTIONS` combinations.
         """
         components = spec.components
         if not components.discrete.all():
@@ -53,11 +53,11 @@ class FactorActions:
             for component in group:
                 strides[component] = sizes[i]
                 sizes[i] = min(sizes[i] * components.choices[component], 2**31)
-        if sizes.max() > MOST:
+        if sizes.max() > MAX_JOINT_ACTIONS:
             raise ValueError(
                 f"critic: got one that enumerates actions, but factor {sizes.argmax()} has {sizes.max():,} joint "
-                f"actions of {len(spec.groups[sizes.argmax()])} components, want at most {MOST:,}; use a network with "
-                "one row per component, or critic='target'"
+                f"actions of {len(spec.groups[sizes.argmax()])} components, want at most {MAX_JOINT_ACTIONS:,}; use a "
+                "network with one row per component, or critic='target'"
             )
         return cls(spec, sizes, strides)
 

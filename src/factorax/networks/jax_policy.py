@@ -35,7 +35,7 @@ class JaxPolicy(WorkerPolicy):
     factors: np.ndarray | None
     local: Any
     """As in `NumpyPolicy`."""
-    observations: ObservationSpace
+    observations: ObservationSpace | None
     template: Any
     """A `Policy` that defines the structure; its arrays are not used."""
 
@@ -92,48 +92,38 @@ class Playing:
         before = first % TILE
         self.policy, self.outputs, self._steps = policy, outputs, iter(noise)
         self._rows = slice(before, before + n_envs)
-        self._tiles = -(-(before + n_envs) // TILE)
         with policy.on_cpu():
             import jax
 
             self._arrays = jax.device_put(arrays)
-        self._memory: np.ndarray | None = None
+        # of no columns for a policy that is not recurrent
+        self._memory = np.zeros((-(-(before + n_envs) // TILE) * TILE, policy.memory), np.float32)
+        if memory is not None:
+            self._memory[self._rows] = memory
         self.memories: list[np.ndarray] = []
         """The memory of each environment before each step, ``(B, h)``."""
-        if policy.memory:
-            self._memory = np.zeros((self._tiles * TILE, policy.memory), np.float32)
-            if memory is not None:
-                self._memory[self._rows] = memory
 
     @property
-    def memory(self) -> np.ndarray | None:
+    def memory(self) -> np.ndarray:
         """The current memory of each environment, ``(B, h)``."""
-        return None if self._memory is None else self._memory[self._rows].copy()
+        return self._memory[self._rows].copy()
 
     def restart(self, i: int) -> None:
         """Clear the memory of environment i, which has started another episode."""
-        if self._memory is not None:
-            self._memory[self._rows.start + i] = 0.0
+        self._memory[self._rows.start + i] = 0.0
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         """Choose the actions of one step."""
-        if self._memory is not None:
-            self.memories.append(self._memory[self._rows].copy())
-        output = self._network(obs)
-        if self.outputs is not None:
-            self.outputs.append(output)
-        return self.policy.space.choose(output, next(self._steps))
-
-    def _network(self, obs: np.ndarray) -> np.ndarray:
-        padded = np.zeros((self._tiles * TILE, obs.shape[-1]), np.float32)
+        self.memories.append(self.memory)
+        padded = np.zeros((len(self._memory), obs.shape[-1]), np.float32)
         padded[self._rows] = obs
         outputs = []
         with self.policy.on_cpu():
-            for tile in range(self._tiles):
-                rows = slice(tile * TILE, (tile + 1) * TILE)
-                memory = None if self._memory is None else self._memory[rows]
-                output, after = self.policy._compiled(self._arrays, padded[rows], memory)
+            for first in range(0, len(padded), TILE):
+                rows = slice(first, first + TILE)
+                output, self._memory[rows] = self.policy._compiled(self._arrays, padded[rows], self._memory[rows])
                 outputs.append(np.asarray(output))
-                if self._memory is not None:
-                    self._memory[rows] = after
-        return np.concatenate(outputs)[self._rows]
+        output = np.concatenate(outputs)[self._rows]
+        if self.outputs is not None:
+            self.outputs.append(output)
+        return self.policy.space.choose(output, next(self._steps))

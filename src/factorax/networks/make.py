@@ -14,7 +14,7 @@ import numpy as np
 from ..choices import Choice
 from ..spec import Spec
 from .action_values import ActionValues
-from .arrangements import Encoded, FactorEncoded, Independent, Joint, PerChoice, Shared
+from .arrangements import Encoded, Independent, Joint, PerChoice, Shared
 from .attention import AttentionNetwork
 from .choices import Attention, Choices, Conv, Gru, IndependentPolicy, JointPolicy, Lstm, Mlp, SharedPolicy
 from .convolution import Convolutional
@@ -96,7 +96,7 @@ def make_action_values(spec: Spec, c: Any, key: jax.Array, *, outputs: int) -> A
         width=max(int(spec.components.choices.max()), 1),
         outputs=outputs,
         settings=settings,
-        by_factor=None if local is None else _factor_encoded(spec, Encoded(spec.observations)),
+        by_factor=None if local is None else _factor_encoder(spec),
         local=0 if local is None else local[1],
     )
 
@@ -132,16 +132,16 @@ def policy_features(spec: Spec, policy: Policy) -> jax.ShapeDtypeStruct:
 def worker_policy(spec: Spec, c: Any, policy: Policy) -> NumpyPolicy | JaxPolicy:
     """Return the policy that rollout workers evaluate, with the arrays of `policy_arrays`.
 
-    `policy` defines the structure; its arrays are not used. Where the problem defines local observations, workers read
-    `local` from their environments.
+    `policy` defines the structure; its arrays are not used.
     """
-    local = spec.local if uses_local(spec, c) and not spec.problem_defines_local else None
+    local = spec.local if uses_local(spec, c) else None
     if not _runs_in_numpy(policy):
         template = jax.tree.map(lambda x: np.zeros(np.shape(x), x.dtype), policy)
         return JaxPolicy(spec.components, spec.factors, local, spec.observations, template)
+    kind: Any = policy_kind(spec, c).name
     return NumpyPolicy(
         spec.components,
-        policy_kind(spec, c).name,
+        kind,
         spec.factors,
         local,
         None if spec.observations.is_plain else spec.observations,
@@ -191,8 +191,8 @@ def _encoder(spec: Spec, c: Any, key: jax.Array, settings: LayerSettings) -> Any
     return Encoded(spec.observations)
 
 
-def _factor_encoded(spec: Spec, encoder: Any) -> FactorEncoded:
-    return FactorEncoded(encoder, tuple(map(tuple, spec.components_of_factor.tolist())))
+def _factor_encoder(spec: Spec) -> Encoded:
+    return Encoded(spec.observations, tuple(map(tuple, spec.components_of_factor.tolist())))
 
 
 def _network(
@@ -216,12 +216,10 @@ def _network(
             f"architecture: got {architecture.name!r} with policy={kind.name!r}, want policy='shared': it applies to "
             "components that share a network"
         )
-    encoder: Any = _encoder(spec, c, key, settings)
     is_joint = isinstance(kind, JointPolicy)
+    encoder: Any = _factor_encoder(spec) if of_factors and not is_joint else _encoder(spec, c, key, settings)
     if is_joint and not isinstance(architecture, Gru):
         return Joint(key, encoder, shape, gain, settings)
-    if of_factors and not is_joint:
-        encoder = _factor_encoded(spec, encoder)
     options: dict[str, Any] = {
         "key": key,
         "encoder": encoder,

@@ -1,5 +1,6 @@
 """Layers: a multilayer perceptron, its activation, its normalisation and its initialisation."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from .._arrays import ones, zeros
-from .._checks import shown
+from .._text import shown
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
@@ -32,6 +33,7 @@ def _scaled(initialiser: Any) -> Callable[[float], Any]:
 
 def _normc(gain: float) -> Any:
     """Return normal weights, scaled to norm 1 per unit in hidden layers and to 0.01 in the last."""
+    # hidden layers alone have the gain √2
     norm = 1.0 if gain == 2**0.5 else 0.01
 
     def weights(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -110,7 +112,7 @@ class MLP(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Map ``(..., first size)`` to ``(..., last size)``."""
-        return self.features(x) @ self.kernels[-1] + self.biases[-1]
+        return matmul(self.features(x), self.kernels[-1]) + self.biases[-1]
 
     def features(self, x: jax.Array) -> jax.Array:
         """Return the input of the last layer."""
@@ -120,10 +122,21 @@ class MLP(eqx.Module):
 
     def layer(self, i: int, x: jax.Array) -> jax.Array:
         """Return the output of hidden layer i."""
-        x = x @ self.kernels[i]
+        x = matmul(x, self.kernels[i])
         if self.scales:
             x = normalised(x) * self.scales[i]
         return ACTIVATIONS[self.activation](x + self.biases[i])
+
+
+def matmul(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Return x W, ``(..., i)`` and ``(i, o)`` → ``(..., o)``.
+
+    The product has one leading axis. With two, XLA transposes both operands of its gradient on a CPU: for 64 steps of 9
+    components that share a network of 64 × 64 units, the gradient took 277 µs instead of 221, for 1,024 steps 8.8 ms
+    instead of 3.2.
+    """
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return (rows @ kernel).reshape(*x.shape[:-1], kernel.shape[-1])
 
 
 def normalised(x: jax.Array) -> jax.Array:

@@ -11,7 +11,7 @@ from ..distributions import Spread
 from ..spaces import ActionMask
 from .arrangements import Shared
 from .custom import Custom
-from .mlp import LayerSettings
+from .mlp import LayerSettings, matmul
 
 
 class Policy(eqx.Module):
@@ -30,6 +30,7 @@ class Policy(eqx.Module):
     @property
     def usable_spread(self) -> Spread:
         """The spread, with gradients stopped if it is not trained."""
+        # With an output for log σ, the spread is its initial value: trained as well, it would double the step of σ.
         return self.spread if self.learns_spread else jax.lax.stop_gradient(self.spread)
 
     def masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
@@ -58,30 +59,33 @@ class Policy(eqx.Module):
 
         `starts` marks the steps at which new episodes start, ``(L, S)``.
         """
-        return self.masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
+        return self.unroll_with_features(obs, local, memory, starts)[0], self.usable_spread
 
     def unroll_with_features(
         self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """Return the parameters of sequences ``(L, S, c, width)`` and the input of the last layer ``(L, S, c or 1,
         h)``."""
-        parameters, features = self.net.unroll_with_features(obs, local, memory, starts)
+        parameters, features, _ = self.net.unroll(obs, local, memory, starts)
         return self.masked(parameters, obs), features
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return the input of the last layer, ``(..., c or 1, h)``."""
         return self.net.features(obs, local, memory) if self.memory else self.net.features(obs, local)
 
-    def fitted_to(self, other: "Policy", components: int) -> "Policy":
+    def fitted_to(self, other: "Policy") -> "Policy":
         """Return this policy for the number of components of another one.
 
         A shared network gets the mean embedding and the mean spread; any other network is unchanged.
         """
         if not isinstance(self.net, Shared) or self.net.identity.shape == other.net.identity.shape:
             return self
-        spread = jax.tree.map(lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape), self.spread,
-                              other.spread)  # fmt: skip
-        return Policy(self.net.averaged(len(other.net.identity)), spread, other.mask, self.learns_spread)
+        mean = lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape)  # noqa: E731
+        identity = jnp.broadcast_to(
+            self.net.identity.mean(axis=0), (len(other.net.identity), self.net.identity.shape[1])
+        )
+        net = eqx.tree_at(lambda net: net.identity, self.net, identity)
+        return Policy(net, jax.tree.map(mean, self.spread, other.spread), other.mask, self.learns_spread)
 
 
 class TrunkHead(eqx.Module):
@@ -105,7 +109,7 @@ class TrunkHead(eqx.Module):
     def __call__(self, features: jax.Array) -> jax.Array:
         """Map features ``(..., c or 1, h)`` to values ``(..., v)``."""
         if self.per_component:
-            return (features @ self.kernel)[..., 0] + self.bias
+            return matmul(features, self.kernel)[..., 0] + self.bias
         return features.mean(axis=-2) @ self.kernel + self.bias
 
 
@@ -131,7 +135,7 @@ class Critic(eqx.Module):
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return values for sequences ``(L, S, ...)`` and the memory after each step, for a critic with its own
         memory."""
-        values, after = self.net.unroll(obs, local, memory, starts)
+        values, _, after = self.net.unroll(obs, local, memory, starts)
         return self._values(values), after
 
     @property

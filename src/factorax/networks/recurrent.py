@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from .._arrays import zeros
 from .arrangements import embedding, with_identity
-from .mlp import ACTIVATIONS, INITIALISERS, LayerSettings
+from .mlp import ACTIVATIONS, INITIALISERS, LayerSettings, matmul
 
 
 class Cell(eqx.Module):
@@ -56,7 +56,7 @@ class Cell(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         """Return the part of gates that depends on inputs, ``(..., i)`` → ``(..., g h)``."""
-        return x @ self.kernel + self.bias
+        return matmul(x, self.kernel) + self.bias
 
     def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
         """Return the memory after one step, ``(..., memory)``; its first h numbers are the output."""
@@ -119,7 +119,9 @@ def _unrolled(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> jax.Array:
     """Compute `Cell.unroll`. Its gradient sums over time with one product at the end, while that of a scan would add
-    up a matrix of the size of `recurrent` in every step."""
+    up a matrix of the size of `recurrent` in every step: on a CPU, 16 steps of 4 sequences with 64 units take 80 µs
+    instead of 208 for a GRU, and 137 instead of 256 for an LSTM; of 64 sequences, 0.9 ms instead of 1.3 and 1.7 instead
+    of 1.9."""
     return _unrolled_forward(kind, recurrent, bias, gates, forget, memory)[0]
 
 
@@ -183,11 +185,11 @@ class _Net(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            x = ACTIVATIONS[self.activation](x @ kernel + bias)
+            x = ACTIVATIONS[self.activation](matmul(x, kernel) + bias)
         return self.cell.gates(x)
 
     def out(self, memory: jax.Array) -> jax.Array:
-        return memory[..., : self.cell.size] @ self.head + self.head_bias
+        return matmul(memory[..., : self.cell.size], self.head) + self.head_bias
 
 
 class Recurrent(eqx.Module):
@@ -239,28 +241,19 @@ class Recurrent(eqx.Module):
         after = self._apply(lambda net, gates, m: net.cell(gates, m), self._gates(obs, local), self._by_net(memory))
         return self._out(after), after.reshape(memory.shape)
 
-    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def unroll(
+        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Evaluate sequences of length L, ``(L, S, d)``, given the memory before the first step ``(S, memory)``.
 
-        `starts` marks where new episodes start ``(L, S)``. Returns ``(L, S, c, width)`` and the memory after each step
-        ``(L, S, memory)``.
+        `starts` marks where new episodes start ``(L, S)``. Returns ``(L, S, c, width)``, the input of the last layer
+        ``(L, S, c or 1, h)``, and the memory after each step ``(L, S, memory)``.
         """
-        after = self._remembered(obs, local, memory, starts)
-        return self._out(after), after.reshape(*starts.shape, self.memory)
-
-    def unroll_with_features(
-        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Evaluate as `unroll`, but return the input of the last layer ``(L, S, c or 1, h)`` instead of the memory."""
-        after = self._remembered(obs, local, memory, starts)
-        return self._out(after), self._features(after)
-
-    def _remembered(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> jax.Array:
-        """Return the memory of each network after each step, ``(L, S, ..., m)``."""
         gates, forget = self._gates(obs, local), starts[..., None]
         if self.kind == "shared":
             forget = forget[..., None]
-        return self._apply(lambda net, gates, m: net.cell.unroll(gates, forget, m), gates, self._by_net(memory))
+        after = self._apply(lambda net, gates, m: net.cell.unroll(gates, forget, m), gates, self._by_net(memory))
+        return self._out(after), self._features(after), after.reshape(*starts.shape, self.memory)
 
     def features(self, obs: jax.Array, local: Any, memory: jax.Array) -> jax.Array:
         """Return the input of the last layer, ``(..., c or 1, h)``."""

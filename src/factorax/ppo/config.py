@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args,
 
 import numpy as np
 
-from .._checks import (
-    Count,
-    NotNegative,
-    Positive,
-    Range,
-    Share,
-    check_type,
-    checked,
-    is_traced,
-    nearest,
-    shown,
-)
+from .._checks import Count, NotNegative, Positive, Range, Share, check_type, checked, is_traced
+from .._text import nearest, shown
 from ..choices import Choice, Menu
 from .schedules import Schedule, ScheduledRange
 
@@ -73,12 +63,13 @@ def menus() -> dict[str, Menu]:
     """
     from ..distributions import DISTRIBUTIONS
     from ..networks import ARCHITECTURES, POLICIES
+    from ..plugins import choices, imported
     from ..rollouts import ROLLOUTS
-    from .compiled import DEVICES
     from .credits import CRITICS
+    from .devices import DEVICES
     from .methods import METHODS
 
-    return {
+    menus = {
         "method": METHODS,
         "policy": POLICIES,
         "critic": CRITICS,
@@ -87,6 +78,9 @@ def menus() -> dict[str, Menu]:
         "rollouts": ROLLOUTS,
         "device": DEVICES,
     }
+    for (setting, name), reference in choices().items():
+        menus[setting].register(name, imported(reference))
+    return menus
 
 
 def unknown_setting(name: str) -> str:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._text import counted, some, warn
 from ..spec import Spec
-from ..structure.labels import counted, some, warn
 from .config import Config
 
 CLIPPED_UPDATES = 30
@@ -66,6 +66,7 @@ def warn_if_clipped(config: Config, history: Sequence[Mapping[str, Any]]) -> Non
 
     - `history`: the metrics of the last updates, the latest one last.
     """
+    # Once, at this update: later ones of a converged policy may stall for good reasons.
     first, limit = list(history[-CLIPPED_UPDATES:]), config.max_grad_norm
     if limit is None or len(first) < CLIPPED_UPDATES or first[-1]["time/iterations"] != CLIPPED_UPDATES:
         return

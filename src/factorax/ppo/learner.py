@@ -1,10 +1,10 @@
 """`Learner`: training as two pure functions, `init` and `update`."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -15,8 +15,8 @@ from jax.tree_util import Partial
 from .._arrays import zeros, zeros_of
 from .._checks import Seed, check_number, check_type
 from .._credit import credit
-from ..networks import Agent, Policy, make_policy, policy_arrays, policy_features, uses_local, worker_policy
-from ..rollouts import Behaviour, Collector, Transition, collector_for
+from ..networks import Agent, Policy, make_policy, policy_arrays, policy_features, worker_policy
+from ..rollouts import Behaviour, Collector, Processes, Transition, collector_for
 from ..spec import Spec
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.base_network import RolloutView, TrainingSizes
@@ -27,6 +27,7 @@ from .diagnostics import Evidence
 from .hints import warn_if_dense, warn_if_open_loop, warn_if_unscaled
 from .metrics import Metrics
 from .missing_edges import MissingEdges
+from .model_files import save_model
 from .state import RunningMoments, TrainState
 from .update import Update
 
@@ -64,6 +65,8 @@ class Learner:
             raise ValueError(
                 f"network: got {network!r}, want 'adaptive', or a network (InfluenceNetwork.load reads a file)"
             )
+        if isinstance(config.rollouts, Processes) and hasattr(problem, "measure_in_worker"):
+            problem.measure_in_worker(config.rollouts.seconds)  # no environment is then made in this process
         options: dict[str, Any] = {"weights": weights, "local": local, "neighbours": neighbours}
         spec = Spec.of(problem, None if is_adaptive else network, **options, distribution=config.distribution)
         if is_adaptive:
@@ -107,20 +110,13 @@ class Learner:
     def new_collector(self) -> Collector:
         """Return a new collector, which may start environments and workers."""
         c, policy = self.config, self._example.policy
-        r = c.rollouts
-        settings = SimpleNamespace(
+        return collector_for(
+            self.spec,
+            rollouts=c.rollouts,
             n_envs=c.n_envs,
             n_steps=c.n_steps,
             seed=c.seed,
-            rollouts=r.name,
-            overlap=getattr(r, "overlap", False),
-            workers=getattr(r, "workers", 0),
-            fragment_seconds=r.seconds,
-            ray_address=getattr(r, "address", ""),
-            worker_cpus=getattr(r, "cpus", 1.0),
-        )
-        return collector_for(
-            self.spec, settings, worker_policy(self.spec, c, policy), uses_local(self.spec, c, c.critic.module)
+            policy=worker_policy(self.spec, c, policy),
         )
 
     @cached_property
@@ -173,7 +169,7 @@ class Learner:
         is_tested = is_tested and self.network.static.density < 1
         return TrainState(
             agent=agent,
-            optimiser=zeros_of(self.rule.optimiser(c.hyper).init, eqx.filter(agent, eqx.is_inexact_array)),
+            optimiser=zeros_of(c.method.optimiser(c.hyper).init, eqx.filter(agent, eqx.is_inexact_array)),
             method=c.method.init_state(),
             obs=RunningMoments.of((spec.n_inputs,)),
             reward=RunningMoments.of(()),
@@ -205,6 +201,10 @@ class Learner:
         """Return the state after a rollout of a JAX problem, and the rollout, ``[T, B, ...]``. Pure."""
         environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
         return state._replace(environments=environments, key=key), transitions
+
+    def save(self, path: str | os.PathLike[str], state: TrainState) -> None:
+        """Write a state and the settings to a file, from which ``FactoredPPO.load(path, problem)`` makes a model."""
+        save_model(path, self, state)
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
         """Return flat actions for raw observations ``(..., d)``."""

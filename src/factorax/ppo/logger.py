@@ -13,13 +13,13 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from .._checks import Range, checked, did_you_mean, listed, path_of, shown
+from .._checks import Range, checked, listed, path_of
 from .._files import append_text, write_whole
+from .._text import did_you_mean, printable, shown
 from ..structure import InfluenceNetwork
-from ..structure.labels import printable
 
-LONG = 256
-"""Vectors longer than this are summarised by their median."""
+MAX_VECTOR = 256
+"""Number of entries of a vector above which it is summarised: by its median here, by its quartiles in run folders."""
 
 
 class Writer(Protocol):
@@ -62,20 +62,27 @@ class Logger:
 
         `exclude`: one or more formats, such as ``"stdout"``, that do not show it.
         """
-        self.name_to_value[_key(key)] = _scalar(value)
+        if type(key) is not str or not key:
+            raise TypeError(f"key: got {shown(key)}, want the name of a figure, such as train/loss")
+        try:
+            self.name_to_value[key] = float("not a number" if isinstance(value, str) else value)
+        except (TypeError, ValueError):
+            raise TypeError(f"value: got {shown(value)}, want a number") from None
         self.name_to_excluded[key] = (exclude,) if isinstance(exclude, str) else tuple(exclude or ())
 
     def record_mean(self, key: str, value: Any, exclude: str | Sequence[str] | None = None) -> None:
         """Record one of several numbers whose mean is written at the next `dump`."""
-        total, count = self._means.get(_key(key), (0.0, 0))
-        self._means[key] = total + _scalar(value), count + 1
-        self.record(key, self._means[key][0] / (count + 1), exclude)
+        self.record(key, value, exclude)
+        total, count = self._means.get(key, (0.0, 0))
+        self._means[key] = total, count = total + self.name_to_value[key], count + 1
+        self.name_to_value[key] = total / count
 
     def dump(self, step: int = 0) -> None:
         """Pass all recorded numbers to the writers and clear them."""
         checked("step", step, Annotated[int, Range(0)])
         for writer in self.writers:
             name = next((name for name, kind in _WRITERS.items() if isinstance(writer, kind)), "")
+            # Writers of users have no name, and get everything.
             values = self.name_to_value.items()
             writer.write({key: value for key, value in values if name not in self.name_to_excluded[key]}, step)
         self.name_to_value, self.name_to_excluded, self._means = {}, {}, {}
@@ -88,19 +95,6 @@ class Logger:
         """Close all writers."""
         for writer in self.writers:
             writer.close()
-
-
-def _key(key: Any) -> str:
-    if type(key) is not str or not key:
-        raise TypeError(f"key: got {shown(key)}, want the name of a figure, such as train/loss")
-    return key
-
-
-def _scalar(value: Any) -> float:
-    try:
-        return float("x" if isinstance(value, str) else value)
-    except (TypeError, ValueError):
-        raise TypeError(f"value: got {shown(value)}, want a number") from None
 
 
 class TableWriter(Writer):
@@ -127,7 +121,7 @@ class TensorBoardWriter(Writer):
     """Writes TensorBoard events to a folder, with tensorboardX."""
 
     def __init__(self, folder: str | os.PathLike[str]):
-        check_installed("tensorboard")
+        check_formats(["tensorboard"])  # a model creates this writer without `configure`
         from tensorboardX import SummaryWriter
 
         # The name of an event file contains the second; a second file in that second would replace the first.
@@ -154,10 +148,10 @@ class WandbWriter(Writer):
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, mode: str | None = None, **options: Any):
-        check_installed("wandb")
         import wandb  # pyright: ignore[reportMissingImports]
 
         Path(folder).mkdir(parents=True, exist_ok=True)
+        # Offline by default: nothing leaves the machine unless the user says so.
         mode = mode or os.environ.get("WANDB_MODE", "offline")
         options = {"project": "factorax", "dir": os.fspath(folder), "mode": mode} | options
         self.run: Any = wandb.init(**options)
@@ -198,7 +192,7 @@ class CSVWriter(Writer):
             append_text(self.path, text.getvalue())
 
 
-_WRITERS: dict[str, type] = {
+_WRITERS: dict[str, Any] = {
     "stdout": TableWriter,
     "tensorboard": TensorBoardWriter,
     "csv": CSVWriter,
@@ -208,42 +202,32 @@ FORMATS = tuple(_WRITERS)
 _PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 
 
-def check_installed(name: str) -> None:
-    """Raise ImportError if the package that a format needs is missing."""
-    if name in _PACKAGES and find_spec(_PACKAGES[name]) is None:
-        raise ImportError(f"{name}: needs the package {_PACKAGES[name]}; pip install 'factorax[{name}]'")
-
-
 def configure(folder: str | os.PathLike[str] | None = None, formats: Sequence[str] = ("stdout",)) -> Logger:
     """Return a logger that writes in these formats to a folder, for `FactoredPPO.set_logger`.
 
     - `formats`: some of ``"stdout"``, ``"tensorboard"``, ``"csv"`` and ``"wandb"``.
     """
-    with contextlib.ExitStack() as opened:  # if one cannot be opened, close those before it
+    with contextlib.ExitStack() as stack:  # if one cannot be created, close those before it
         writers: list[Writer] = []
-        for name in checked_formats(formats):
-            writers.append(_writer(name, folder))
-            opened.callback(writers[-1].close)
-        opened.pop_all()
+        for name in check_formats(formats):
+            if name != "stdout" and folder is None:
+                raise ValueError(f"folder: got None for the format {name!r}, want a folder to write to")
+            writers.append(_WRITERS[name](*[folder] * (name != "stdout")))
+            stack.callback(writers[-1].close)
+        stack.pop_all()
     return Logger(folder, writers)
 
 
-def checked_formats(formats: Any, argument: str = "formats") -> list[str]:
-    """Return a list of known formats; raise ValueError for an unknown one."""
+def check_formats(formats: Any, argument: str = "formats") -> list[str]:
+    """Return a list of formats; raise ValueError for an unknown one, ImportError for one whose package is missing."""
     names = listed(argument, formats, f"a list with some of {', '.join(FORMATS)}")
     for name in names:
         if name not in FORMATS:
             hint = did_you_mean(name, FORMATS, quoted=True)
             raise ValueError(f"{argument}: got {name!r}, want some of {', '.join(FORMATS)}{hint}")
+        if name in _PACKAGES and find_spec(_PACKAGES[name]) is None:
+            raise ImportError(f"{name}: needs the package {_PACKAGES[name]}; pip install 'factorax[{name}]'")
     return names
-
-
-def _writer(name: str, folder: str | os.PathLike[str] | None) -> Writer:
-    if name == "stdout":
-        return TableWriter()
-    if folder is None:
-        raise ValueError(f"folder: got None for the format {name!r}, want a folder to write to")
-    return _WRITERS[name](folder)
 
 
 def numbered_folder(parent: str | os.PathLike[str], name: str, *, latest: bool = False) -> Path:
@@ -266,7 +250,7 @@ def scalars(metrics: Mapping[str, Any], network: InfluenceNetwork) -> Iterator[t
         labels: Iterable[str] = network.actions if name.startswith(("factor/", "variance/")) else network.targets
         if value.ndim == 0:
             yield name, float(value)
-        elif value.size > LONG:
+        elif value.size > MAX_VECTOR:
             yield f"{name}/median", float(np.median(value))
         else:
             yield from ((f"{name}/{label}", float(x)) for label, x in zip(labels, value, strict=True))

@@ -7,12 +7,13 @@ import jax.numpy as jnp
 def shuffled(key: jax.Array, size: int) -> jax.Array:
     """Return the numbers below `size` in random order.
 
-    Sorts one array with random bits in front of each number: XLA takes several times as long for the sort of pairs in
-    `jax.random.permutation`. Two numbers with equal random bits (at least 16) stay in order.
+    They are sorted by random bits, once: `jax.random.permutation` sorts pairs twice, which was 6 % of an update of
+    2,048 × 128 steps on a GPU. Numbers with equal bits (at least 16, of 32 for large sizes) stay in order.
     """
     behind = max(size - 1, 1).bit_length()
     if behind > 16:
-        return jax.random.permutation(key, size)
+        return jnp.argsort(jax.random.bits(key, (size,), jnp.uint32))
+    # Few numbers fit into the last bits of one array, whose sort is faster than that of pairs.
     front = jax.random.bits(key, (size,), jnp.uint32) << behind
     return (jnp.sort(front | jnp.arange(size, dtype=jnp.uint32)) & ((1 << behind) - 1)).astype(jnp.int32)
 

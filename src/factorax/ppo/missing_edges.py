@@ -14,9 +14,10 @@ import numpy as np
 
 from .._arrays import zeros
 from .._false_discovery import discoveries
+from .._text import counted, some, warn
 from ..spec import Spec
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted, edge_label, some, warn
+from ..structure.labels import edge_label
 
 LARGEST = 2 * 10**6
 """Maximum size of the sums.

@@ -16,19 +16,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Count, Range, Seed, Whole, check_type, checked, real_array, shown
-from ..networks import Agent
+from .._checks import Count, Range, Seed, Whole, check_type, checked, real_array
+from .._text import counted, shown
+from ..networks import Agent, policy_kind
 from ..problems.registry import find_problem
 from ..problems.vectors import OneOfMany
 from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
 from ..spec import Spec, is_jax, opened
 from ..structure import InfluenceNetwork
-from ..structure.labels import counted
 from . import checkpoints
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
-from .compiled import Compiled, peak_memory
+from .compiled import Compiled
 from .config import Config, is_network
+from .devices import peak_memory
 from .hints import warn_if_clipped, warn_if_short
 from .learner import Learner
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
@@ -244,7 +245,8 @@ class FactoredPPO:
         callbacks = CallbackList([as_callback(callback), *[ProgressBarCallback()] * progress_bar])
         warned, collector = False, self.compiled.collector
         if self.num_timesteps == 0 < steps and self.state.missing_edges is not None:
-            warn_if_actors_respond(self.spec, self.config.policy)
+            kind = policy_kind(self.spec, self.config).name
+            warn_if_actors_respond(self.spec, kind, self.config.rollouts)
         if collector.episodes is None:
             collector.episodes = self._episodes  # from a checkpoint, or from before `close`
         self.state = self.state._replace(hyper=self.state.hyper._replace(total_timesteps=jnp.float32(last)))
@@ -252,7 +254,8 @@ class FactoredPPO:
         with self._logging(tb_log_name, new=reset_num_timesteps), callbacks.training(self):
             goes_on = True
             while goes_on and self.num_timesteps < last:
-                state, rows = self._updates(last, one_by_one=callbacks.every_update)
+                left = -(-(last - self.num_timesteps) // self.config.rollout_steps)
+                state, rows = self.updates(1 if callbacks.every_update else left)
                 times = {"time/time_elapsed": time.perf_counter() - began, "time/fps": self._steps_per_second}
                 before = self.num_timesteps // self.config.rollout_steps
                 for i, row in enumerate(rows):
@@ -265,16 +268,15 @@ class FactoredPPO:
                 warned = warned or warn_if_missing(self.spec, state.missing_edges, before, before + len(rows))
         return self
 
-    def _updates(self, last: int, *, one_by_one: bool) -> tuple[TrainState, list[Metrics]]:
-        """Make one update, or of a JAX problem as many as take about half a second; return the state and metrics."""
+    def updates(self, most: int) -> tuple[TrainState, list[Metrics]]:
+        """Return the state after one update, or of a JAX problem after up to `most`, as many as take about half a
+        second; and the metrics of each. This object does not change."""
         before, rollout = self.num_timesteps, self.config.rollout_steps
         started, count = time.perf_counter(), 1
         if self.compiled.collector.traced:
-            if not one_by_one:
-                count = min(
-                    max(int(SECONDS / self._seconds), 1), self.compiled.max_updates, -(-(last - before) // rollout)
-                )
+            count = min(most, max(int(SECONDS / self._seconds), 1), self.compiled.max_updates)
             state, stacked = self.compiled.updates(self.state, count)
+            stacked = jax.device_get(stacked)
             rows = [copied({name: values[i] for name, values in stacked.items()}) for i in range(count)]
         else:
             collector, behaviour = self.compiled.collector, self.learner.behaviour(self.state)
@@ -382,7 +384,7 @@ class FactoredPPO:
         critic = dataclasses.replace(self.config.critic, module=None)
         other = FactoredPPO(problem, network, **vars(self.config) | sizes | {"critic": critic})
         theirs = other.state.agent.policy
-        policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
+        policy = self.state.agent.policy.fitted_to(theirs)
         obs = self.state.obs if self.config.normalize_obs else other.state.obs
         if shapes_of((policy, obs)) != shapes_of((theirs, other.state.obs)):
             a, b = self.spec, other.spec

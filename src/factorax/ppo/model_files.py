@@ -4,6 +4,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -11,13 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 
-from .._checks import path_of, shown
+from .._checks import path_of
 from .._files import MIB, read_json
+from .._text import shown
 from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
-from .compiled import available_memory
+from .devices import available_memory
 from .named_networks import is_file
 
 T = TypeVar("T")
@@ -25,12 +27,12 @@ SUFFIX = ".safetensors"
 CHECKPOINTS = "checkpoints"
 NETWORK_COPY = "network.json"
 """The copy of a network file in the folder of a run."""
-LARGEST_CONFIG = MIB
-MOST_ENVS = 2**20
+MAX_CONFIG = MIB
+MAX_ENVS = 2**20
 """Limits on the settings in files, which may be untrusted; those passed by the user have no such limits."""
-MOST_STEPS = 2**30
+MAX_STEPS = 2**30
 """Maximum number of steps of all environments in a rollout, n_envs × n_steps."""
-MOST_LAYERS = 64
+MAX_LAYERS = 64
 SLACK = 2**26
 """Number of bytes by which a model may exceed twice the size of its file."""
 LEARNT = (".agent", ".optimiser", ".kl_coef", ".obs", ".reward")
@@ -140,20 +142,15 @@ def given(**arguments: Any) -> list[str]:
 def check_given(path: Path, **arguments: Any) -> None:
     """Raise ValueError if the model was trained with objects instead of names, and they are not passed again."""
     about = checkpoints.about(path)
-    needed = about.get("given", [])
+    needed, modules = about.get("given", []), about.get("modules")
     for name, value in arguments.items():
         if isinstance(needed, list) and name in needed and value is None:
+            module = modules.get(name) if isinstance(modules, dict) else None
+            class_name = f" (it was {shown(module)})" if isinstance(module, str) else ""
             raise ValueError(
-                f"{name}: {str(path)!r} was trained with custom {name}, which is not in the file"
-                f"{_called(about, name)}; pass it again, as in FactoredPPO.load(path, problem, {name}=…)"
+                f"{name}: {str(path)!r} was trained with custom {name}, which is not in the file{class_name}; pass it "
+                f"again, as in FactoredPPO.load(path, problem, {name}=…)"
             )
-
-
-def _called(about: Any, argument: str) -> str:
-    """Return the class name of a user's own network stored in a file; empty if there is none."""
-    names = about.get("modules")
-    name = names.get(argument) if isinstance(names, dict) else None
-    return f" (it was {shown(name)})" if isinstance(name, str) else ""
 
 
 def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list[episodes_.Episode] | None]:
@@ -168,6 +165,7 @@ def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list
         state, arrays = checkpoints.load(path, state, keep=keep, finite=LEARNT)
     except ValueError as error:
         raise ValueError(f"{error}{_differences(path, spec)}") from None
+    # Episodes in progress belong to their environments; what was learnt does not.
     if other_envs or not arrays:
         return state, None
     try:
@@ -197,10 +195,14 @@ def named_in(path: Path, trusted: str | None = None) -> Names:
     Raises ValueError if there are none, with the sizes of the problem; and if a name refers to code or files elsewhere,
     unless the name of the problem is passed as `trusted`.
     """
-    about = checkpoints.about(path)
-    is_run = path.parent.name == CHECKPOINTS
-    # The folder first: it has a copy of a network that was a file.
-    names = _names_of_run(path.parent.parent) if is_run else Names(None, None)
+    about, names = checkpoints.about(path), Names(None, None)
+    if path.parent.name == CHECKPOINTS:  # the folder first: it has a copy of a network that was a file
+        folder = path.parent.parent
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            content = read_json(folder / "config.json", MAX_CONFIG)
+            problem, network = content["problem"], content["network"]
+            if isinstance(problem, str) and isinstance(network, str):
+                names = Names(problem, network_of_run(folder, network))
     if names.problem is None:
         names = Names(about.get("problem"), about.get("network"))
         if names.network is not None and is_file(names.network):
@@ -233,18 +235,6 @@ def check_trusted(problem: str, trusted: str | None, where: str) -> None:
         )
 
 
-def _names_of_run(folder: Path) -> Names:
-    """Return the names in the settings of a run folder."""
-    try:
-        content = read_json(folder / "config.json", LARGEST_CONFIG)
-        problem, network = content["problem"], content["network"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return Names(None, None)
-    if not isinstance(problem, str) or not isinstance(network, str):
-        return Names(None, None)
-    return Names(problem, network_of_run(folder, network))
-
-
 def network_of_run(folder: Path, network: str) -> str:
     """Return the name of a run's network, which is the copy in its folder if it was a file."""
     if not is_file(network):
@@ -259,20 +249,25 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
     custom initialiser is not in a file, and not needed, because the file has the weights.
     """
     n_envs, n_steps, layers = settings["n_envs"], settings["n_steps"], len(settings["hidden"])
-    if n_envs > MOST_ENVS:
-        raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MOST_ENVS:,}")
-    if n_envs * n_steps > MOST_STEPS:
+    if n_envs > MAX_ENVS:
+        raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MAX_ENVS:,}")
+    if n_envs * n_steps > MAX_STEPS:
         raise ValueError(
-            f"n_steps: got {n_steps:,} × {n_envs:,} environments from a file, want at most {MOST_STEPS:,} steps"
+            f"n_steps: got {n_steps:,} × {n_envs:,} environments from a file, want at most {MAX_STEPS:,} steps"
         )
-    if layers > MOST_LAYERS:
-        raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MOST_LAYERS}")
-    rollouts = settings["rollouts"]
-    return settings | {"rollouts": replace(rollouts, address="")} if hasattr(rollouts, "address") else settings
+    if layers > MAX_LAYERS:
+        raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MAX_LAYERS}")
+    rollouts, architecture = settings["rollouts"], settings["architecture"]
+    if hasattr(rollouts, "address"):
+        settings = settings | {"rollouts": replace(rollouts, address="")}
+    if architecture.init == "custom":
+        settings = settings | {"architecture": replace(architecture, init="orthogonal")}
+    return settings
 
 
 def check_size(path: Path, learner: Any) -> None:
     """Raise ValueError if the state of a `Learner` would take much more memory than its file."""
+    # Before anything is allocated: a small file may name settings that take all memory.
     leaves = jax.tree.leaves(eqx.filter_eval_shape(learner.init))
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves if hasattr(leaf, "dtype"))
     there, free = path.stat().st_size, available_memory(learner.config)

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .._checks import Count, checked, did_you_mean, nearest
+from .._checks import Count, checked
+from .._text import did_you_mean, nearest
 from ..problems.families import parse_value
 from ..spaces import ActionSpace
 from ..spec import declared_network, opened

@@ -9,21 +9,22 @@ A file has the entries
 """
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from .._checks import did_you_mean, shown
+from .._checks import check_type, checked
+from .._text import did_you_mean, shown
 from ..plugins import families
-from .config import CHOICES, WHO_STEPS, Config
+from .config import WHO_STEPS, Config, menus
 
 NONE = "none"
 """The name of the empty preset: the defaults of `Config`."""
 _FOLDER = Path(__file__).with_name("presets")
-_NOT_TUNED = {"seed", *WHO_STEPS}
+_ENTRIES = {"about", "problems", "network", "settings"}
 _OPTIONAL = {name for name, kind in get_type_hints(Config).items() if NoneType in get_args(kind)}
 """Settings that may be None, written ``"none"`` because TOML has no null."""
 
@@ -48,19 +49,16 @@ class Preset:
         return Config.of(self.settings)
 
 
-def preset_names() -> list[str]:
-    """Return the names of all presets.
+def presets() -> dict[str, Preset]:
+    """Return all presets by name: those of the library, and of the families of plug-ins.
 
-    >>> "queues" in preset_names()
+    >>> "queues" in presets()
     True
     """
-    return sorted(_files())
-
-
-def _files() -> dict[str, Path]:
-    """Return the files of all presets by name: those of the library, and of the families of plug-ins."""
+    # Families that share a folder, such as those of one plug-in, are read once.
     folders = dict.fromkeys([_FOLDER, *(each.presets for each in families().values() if each.presets is not None)])
-    return {path.stem: path for folder in folders for path in folder.glob("*.toml")}
+    files = {path.stem: path for folder in folders for path in folder.glob("*.toml")}
+    return {name: _read(files[name]) for name in sorted(files)}
 
 
 def read_preset(name: str) -> Preset:
@@ -72,12 +70,12 @@ def read_preset(name: str) -> Preset:
     Traceback (most recent call last):
     ValueError: preset: got 'queue', want none, ...; did you mean 'queues'?
     """
-    files = _files()
-    if name not in files:
-        names = sorted(files)
-        hint = did_you_mean(name, [NONE, *names], quoted=True)
-        raise ValueError(f"preset: got {shown(name)}, want {', '.join([NONE, *names[:-1]])} or {names[-1]}{hint}")
-    return _read(files[name])
+    known = presets()
+    if name not in known:
+        *most, last = [NONE, *known]
+        hint = did_you_mean(name, [*most, last], quoted=True)
+        raise ValueError(f"preset: got {shown(name)}, want {', '.join(most)} or {last}{hint}")
+    return known[name]
 
 
 def preset_for(problem: str) -> Preset | None:
@@ -86,8 +84,7 @@ def preset_for(problem: str) -> Preset | None:
     >>> preset_for("queues:4x4").name, preset_for("CartPole-v1")
     ('queues', None)
     """
-    for name in preset_names():
-        preset = read_preset(name)
+    for preset in presets().values():
         if any(fnmatchcase(problem, pattern) for pattern in preset.problems):
             return preset
     return None
@@ -101,10 +98,8 @@ def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
     >>> settings_with("none", {"method": "ppo"})
     {'policy': 'joint', 'method': 'ppo'}
     """
-    from .methods import METHODS  # the command line reads this file without JAX
-
     tuned = {} if preset == NONE else read_preset(preset).settings
-    method = METHODS.read(overrides.get("method", tuned.get("method", "factored"))).settings
+    method = menus()["method"].read(overrides.get("method", tuned.get("method", "factored"))).settings
     return (method | tuned if "method" in tuned and "method" not in overrides else tuned | method) | overrides
 
 
@@ -119,31 +114,18 @@ def _read(path: Path) -> Preset:
     """Return the preset in a file; raise ValueError with the file and the entry."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: is not valid TOML ({error})") from error
-    known = {field.name for field in fields(Preset)} - {"name"}
-    for entry in content.keys() - known:
-        raise ValueError(f"{path}: {entry}: unknown entry{did_you_mean(entry, known)}")
-    about, problems, network = (content.get(entry) for entry in ("about", "problems", "network"))
-    if not isinstance(about, str) or not about.strip():
-        raise ValueError(f"{path}: about: got {shown(about)}, want a sentence with the result and the command")
-    if not isinstance(problems, list) or not all(isinstance(each, str) for each in problems):
-        raise ValueError(f'{path}: problems: got {shown(problems)}, want a list of patterns, as in ["queues:*"]')
-    if network is not None and not isinstance(network, str):
-        raise ValueError(f"{path}: network: got {shown(network)}, want the name of a network, or omit the entry")
-    settings = _checked_settings(path, content.get("settings"))
-    return Preset(name=path.stem, about=about, settings=settings, problems=tuple(problems), network=network)
-
-
-def _checked_settings(path: Path, settings: Any) -> dict[str, Any]:
-    """Return settings converted to the types of their fields; raise ValueError with the name of an invalid one."""
-    if not isinstance(settings, dict):
-        raise ValueError(f"{path}: settings: got {shown(settings)}, want a table [settings] of fields of Config")
-    settings = {name: None if value == "none" and name in _OPTIONAL else value for name, value in settings.items()}
-    for name in settings.keys() & _NOT_TUNED:
-        raise ValueError(f"{path}: settings.{name}: is a setting of a run, not of a preset; remove it")
-    try:
-        config = Config.of(settings)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: settings.{error}") from error
-    return {name: getattr(config, name) if name not in CHOICES else value for name, value in settings.items()}
+        for entry in content.keys() - _ENTRIES:
+            raise ValueError(f"{entry}: unknown entry{did_you_mean(entry, _ENTRIES)}")
+        about = checked("about", content.get("about"), str)
+        problems = checked("problems", content.get("problems"), tuple[str, ...])
+        network = checked("network", content.get("network"), str | None)
+        settings: Any = content.get("settings")
+        check_type("settings", settings, dict, "a table [settings] of fields of Config")
+        for name in settings.keys() & {"seed", *WHO_STEPS}:
+            raise ValueError(f"settings.{name}: is a setting of a run, not of a preset; remove it")
+        config = Config.of({name: None if name in _OPTIONAL and x == "none" else x for name, x in settings.items()})
+    except (ValueError, TypeError) as error:  # of TOML and of its encoding, too
+        raise ValueError(f"{path}: {error}") from error
+    # As the fields of `Config` have them, whose types TOML does not know.
+    settings = {name: getattr(config, name) for name in settings}
+    return Preset(name=path.stem, about=about, settings=settings, problems=problems, network=network)

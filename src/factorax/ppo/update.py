@@ -60,12 +60,6 @@ class Update:
         """Return KL(old ‖ new) of each factor, ``(..., n)``, given the outputs of two policies."""
         return self.spec.by_factor(self.spec.components.kl(old, out))
 
-    def optimiser(self, hyper: Hyper) -> optax.GradientTransformation:
-        """Return Adam, after clipping of the gradient's norm if there is a limit."""
-        limit: Any = hyper.max_grad_norm
-        clip = optax.identity() if limit is None else optax.clip_by_global_norm(limit)
-        return optax.chain(clip, optax.adam(hyper.learning_rate, eps=self.method.adam_eps))
-
     def values(self, agent: Agent, rollout: Rollout) -> tuple[Any, Any]:
         """Return the critic's predictions for the observations and next observations of a rollout, ``[T, B, v]``."""
         now, memory = agent.values(rollout.obs, rollout.local, (rollout.memory, rollout.critic_memory))
@@ -141,8 +135,8 @@ class Update:
         if c.variance_report and self.network is self.spec.network:
             advantage = diagnostics.target_advantages(self, agent, rollout, hyper).reshape(rollout.psi.shape)
             metrics |= diagnostics.variance_report(self.spec, learned[0], samples, advantage, k)
-        learned, minibatches = method.minibatches(self, learned, samples, hyper)
-        optimiser = self.optimiser(hyper)
+        learned, minibatches = method.minibatches(self, learned, samples, hyper, key)
+        optimiser = method.optimiser(hyper)
 
         def loss(agent: Agent, part: Samples) -> tuple[jax.Array, jax.Array]:
             return method.loss(self, minibatches.evaluate(agent, part), part, hyper, (state, acting))
@@ -151,7 +145,7 @@ class Update:
             (agent, moments), goes_on = carry
             part = self.place(minibatches.take(indices))
             (total, log_ratio), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(agent, part)
-            changes, moments = optimiser.update(gradient, moments, agent)
+            changes, moments = optimiser.update(gradient, moments)
             new = eqx.apply_updates(agent, changes), moments
             if c.target_kl is not None:  # as Stable-Baselines3, stop before a step from too far away
                 goes_on &= (jnp.expm1(joint(log_ratio)) - joint(log_ratio)).mean() <= 1.5 * c.target_kl

@@ -13,11 +13,12 @@ import gymnasium as gym
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 
-from .._checks import NotNegative, Range, check_function, check_number, check_type, checked, real_array, shown
+from .._checks import NotNegative, Range, check_function, check_number, check_type, checked, real_array
 from .._credit import credit
+from .._text import shown
 from ..structure import InfluenceNetwork, gallery
+from ..structure.factorisation import as_index
 from ..structure.network import as_network
-from ..structure.partition import as_index
 
 ROUNDING = 1e-5
 """How far a gap may be below 0 in single precision, relative to 1 + |reward of the best action|."""
@@ -55,6 +56,7 @@ class Bandit:
             raise TypeError(f"action: got {shown(action)}, want an array of shape (..., {self.n})")
         if getattr(action.dtype, "kind", "f") in "cOSU":
             raise TypeError(f"action: got {action.dtype}, want real numbers")
+        # By `credit`, the one place that multiplies K, λ and ψ.
         total = InfluenceNetwork.complete(1, self.network.shape[1])
         return credit(total, self.targets(action), self.weights)[..., 0]
 
@@ -121,6 +123,7 @@ def search_bandit(
     >>> search_bandit([3.0, -4.0], norm=2, scale=1.0).targets(np.zeros(2))
     array([-5.])
     """
+    # A JAX centre stays as it is: it may be traced, and one program then serves many centres.
     c = draw_centre(as_index(centre, "centre", least=1)) if np.ndim(centre) == 0 else _vector(centre, "centre")
     if c.ndim != 1 or not (is_jax_array(c) or np.isfinite(c).all()):
         raise ValueError(f"centre: got shape {c.shape}, want (n,) finite numbers, or the number n")
@@ -138,6 +141,7 @@ def search_bandit(
             f"best: got {shown(best)}, want the action that maximises the reward, shape ({n},), with a custom zeta, "
             "and None without"
         )
+    # The paper prints no 1/n, but its step sizes diverge without it.
     factor = 1 / n if scale is None else scale
     length = lambda x: array_namespace(x).linalg.vector_norm(x, axis=-1)  # noqa: E731
     penalise = zeta or length
@@ -154,6 +158,7 @@ def search_bandit(
     weights = np.ones(network.shape[1])
     if k:
         weights[-1] = penalty
+    # With a ζ of the user, the optimum is not known.
     best = best_action(c, k=k, penalty=penalty, norm=norm) if best is None else _vector(best, "best")
     return Bandit(network=network, weights=weights, targets=targets, best=best)
 
@@ -184,6 +189,7 @@ def best_action(centre: Any, *, k: int, penalty: float, norm: int = 1) -> Any:
     array([0., 0., 5.])
     """
     xp = array_namespace(centre) if is_jax_array(centre) else np
+    # A pull of at most 1 cannot outweigh the slope 1 of the distance.
     if k == 0 or penalty <= 1:
         return centre
     first, rest = centre[:k], centre[k:]
@@ -195,9 +201,9 @@ def best_action(centre: Any, *, k: int, penalty: float, norm: int = 1) -> Any:
     # At t = |cᵢ|; zeros stay at the centre for every t.
     level = xp.where(squares > 0, total / xp.where(squares > 0, squares, 1.0) + clipped, xp.inf)
     j = (level >= penalty**2).sum()
-    kept = xp.where(j > 0, total[xp.maximum(j - 1, 0)], 0.0)
+    inside = xp.where(j > 0, total[xp.maximum(j - 1, 0)], 0.0)
     excess = penalty**2 - (k - j)
-    t = xp.sqrt(kept / xp.where(excess > 0, excess, 1.0))
+    t = xp.sqrt(inside / xp.where(excess > 0, excess, 1.0))
     return xp.concatenate([xp.clip(first, -t, t) + 0.0, rest])  # adding 0 removes −0
 
 
@@ -274,6 +280,7 @@ class BanditEnv(gym.Env[np.int64, np.ndarray]):
         raw_action, action = action, real_array("action", action, finite=False).astype(np.float64)
         if action.shape != (self.bandit.n,):
             raise ValueError(f"action: got {shown(raw_action)}, shape {action.shape}, want ({self.bandit.n},)")
+        # In double precision; Gymnasium wants float32 in spaces only.
         psi = self.bandit.targets(action)
         return np.int64(0), float(self.bandit.weights @ psi), True, False, {"vector_reward": psi.astype(np.float32)}
 

@@ -13,27 +13,27 @@ from typing import Any
 from . import toy_problems
 from .problem import Problem
 
-MOST_FACTORS = 4096
-MOST_STEPS = 100_000
-_DOWNLOADED = ("MNISTBandit-bsuite", "Sokoban-v0")
+MAX_FACTORS = 4096
+MAX_STEPS = 100_000
+_DOWNLOADING = ("MNISTBandit-bsuite", "Sokoban-v0")
 """Environments of other packages that download data when they are created."""
 
 
 def contextual_bandit(text: str) -> Problem:
     """Return the problem named ``contextual-bandit:8``."""
-    check_size("contextual-bandit", text, factors=MOST_FACTORS)
+    check_size("contextual-bandit", text, factors=MAX_FACTORS)
     return jax_problem(toy_problems.contextual_bandit, "contextual-bandit", text)
 
 
 def chain(text: str) -> Problem:
     """Return the problem named ``chain:16,delay=8``."""
-    check_size("chain", text, factors=MOST_FACTORS, delay=MOST_STEPS, horizon=MOST_STEPS)
+    check_size("chain", text, factors=MAX_FACTORS, delay=MAX_STEPS, horizon=MAX_STEPS)
     return jax_problem(toy_problems.chain, "chain", text)
 
 
 def queues(text: str) -> Problem:
     """Return the problem named ``queues:4x4``."""
-    check_size("queues", text, factors=MOST_FACTORS, hops=MOST_FACTORS, horizon=MOST_STEPS)
+    check_size("queues", text, factors=MAX_FACTORS, hops=MAX_FACTORS, horizon=MAX_STEPS)
     return jax_problem(toy_problems.queues, "queues", text)
 
 
@@ -41,8 +41,9 @@ def files_of_package(text: str) -> bool:
     """Return whether an environment of another package reads or downloads files that its name decides."""
     name, *settings = text.split(",")
     values = [setting.partition("=")[2] for setting in settings]
+    # A part that is the name of an existing file might be read as one.
     plain = all(re.fullmatch(r"[\w.|+-]*", part) and not os.path.exists(part) for part in (name, *values) if part)
-    return not plain or name in _DOWNLOADED
+    return not plain or name in _DOWNLOADING
 
 
 def files_of_rddl(text: str) -> bool:
@@ -57,6 +58,7 @@ def check_size(prefix: str, text: str, *, factors: int | None = None, **most: in
     Names may come from untrusted files. The functions that create problems have no such limits.
     """
     size, *pairs = text.split(",")
+    # Before the problem is created: a name in a file of somebody else could ask for any amount of memory.
     if factors is not None and math.prod(parse_size(size, prefix, text)) > factors:
         raise ValueError(
             f"problem: got {name_of(prefix, text)!r:.80}, want at most {factors:,} actions for a problem by name"
@@ -79,6 +81,7 @@ def jax_problem(make: Callable[..., Problem], prefix: str, text: str) -> Problem
     except TypeError as error:
         raise ValueError(f"problem: got {name_of(prefix, text)!r}, want only settings that exist ({error})") from error
     except ValueError as error:
+        # Already says which part of the name is wrong.
         if str(error).startswith("problem: "):
             raise
         raise ValueError(f"problem: got {name_of(prefix, text)!r}, which cannot be created: {error}") from error

@@ -8,7 +8,8 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from .._checks import check_function, check_type, checked, real_array, shown
+from .._checks import check_function, check_type, checked, real_array
+from .._text import shown
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.network import network_of
 
@@ -67,7 +68,9 @@ class Problem:
         network = network_of(self.network, "network")
         check_type("network", network, BaseNetwork, "an InfluenceNetwork, or its matrix")
         object.__setattr__(self, "network", network)
+        # `static`: a network may vary during training, but its shape does not.
         m = network.static.shape[1]
+        # λ of a wrong length would broadcast if it has one entry.
         if real_array("weights", self.weights).shape != (m,):
             raise ValueError(f"weights: got {shown(self.weights)}, want ({m},), one λ per target")
         if self.local is not None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from .._checks import checked, did_you_mean, nearest, shown
+from .._checks import checked
+from .._text import did_you_mean, nearest, shown
 from ..plugins import families, family_of, imported, missing_distribution
 from ..plugins import register as register
 from .problem import Problem
@@ -84,6 +85,7 @@ def in_simulator(name: str, simulator: str) -> str:
 
 
 def _import(name: str, module: str, function: str) -> Any:
+    # A relative import would be relative to this file.
     if not module or module.startswith("."):
         raise ValueError(f"problem: got {name!r:.200}, want package.module:function")
     try:
@@ -103,6 +105,7 @@ def _from_module(name: str, module: str, function: str) -> Any:
     make = _import(name, module, function)
     if not callable(make):
         raise ValueError(f"problem: got {name!r:.200}, which is {shown(make)}; want a function that returns a problem")
+    # Created once to see what it is; training creates its own environments.
     problem: Any = create(make)
     if isinstance(problem, Problem):
         return problem

@@ -83,25 +83,26 @@ def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
     - **End**: truncated after `horizon` steps.
     """
     check_each(_SIZES, n=n, delay=delay, horizon=horizon)
+    # Returns, not rewards: no action influences a target of its own step.
     matrix = np.eye(n, dtype=bool) | np.eye(n, k=1, dtype=bool)
 
-    def observe(wanted: jax.Array, time: jax.Array) -> jax.Array:
-        return jnp.append(wanted, 1.0 - time / horizon)
+    def observe(goals: jax.Array, time: jax.Array) -> jax.Array:
+        return jnp.append(goals, 1.0 - time / horizon)
 
     def reset(key: jax.Array):
-        wanted = jax.random.uniform(key, (n,), minval=-1.0)
-        state = {"wanted": wanted, "queue": jnp.zeros((delay, n)), "time": jnp.int32(0)}
-        return state, observe(wanted, state["time"])
+        goals = jax.random.uniform(key, (n,), minval=-1.0)
+        state = {"wanted": goals, "queue": jnp.zeros((delay, n)), "time": jnp.int32(0)}
+        return state, observe(goals, state["time"])
 
     def step(key: jax.Array, state, action: jax.Array) -> Step:
         arrived = state["queue"][0]
         queue = jnp.concatenate([state["queue"][1:], (action - state["wanted"])[None] ** 2])
         psi = -arrived - 0.5 * jnp.concatenate([jnp.zeros(1), arrived[:-1]])
         time = state["time"] + 1
-        wanted = jax.random.uniform(key, (n,), minval=-1.0)
-        after = {"wanted": wanted, "queue": queue, "time": time}
+        goals = jax.random.uniform(key, (n,), minval=-1.0)
+        after = {"wanted": goals, "queue": queue, "time": time}
         return Step(
-            state=after, obs=observe(wanted, time), psi=psi, terminated=jnp.array(False), truncated=time >= horizon
+            state=after, obs=observe(goals, time), psi=psi, terminated=jnp.array(False), truncated=time >= horizon
         )
 
     return Chain(
@@ -132,6 +133,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
     n = rows * columns
     place = np.arange(n).reshape(rows, columns)
     arrivals = np.zeros((rows, columns, 2), np.float32)
+    # Cars enter at the western and northern edges only.
     arrivals[:, 0, 0] = arrivals[0, :, 1] = 0.6
 
     def observe(cars: jax.Array) -> jax.Array:
@@ -148,6 +150,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
         east = jnp.pad(leaving[:, :-1, 0], ((0, 0), (1, 0)))  # cars from the west continue to the east
         south = jnp.pad(leaving[:-1, :, 1], ((1, 0), (0, 0)))
         new = jax.random.bernoulli(key, arrivals).astype(jnp.float32)
+        # A limit of 20 keeps observations bounded; arrivals beyond it are lost.
         cars = jnp.minimum(cars - leaving + jnp.stack([east, south], axis=-1) + new, 20.0)
         time = state["time"] + 1
         psi = -cars.sum(axis=-1).reshape(-1) / 10
@@ -168,6 +171,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
         views = jnp.concatenate([cars, *(padded[(..., *where, slice(None))] for where in around)], axis=-1)
         return views.reshape(*obs.shape[:-1], n, -1)
 
+    # Imported here, because the other problems do not need it.
     import networkx as nx
 
     roads = nx.DiGraph()

@@ -19,9 +19,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
 
-from .memory import Memory
-from .player import Plan
-from .supervising import START_SECONDS, WorkerDied
+from .backend import START_SECONDS, WorkerDied
+from .shared_arrays import SharedArrays
 
 INHERITS = hasattr(os, "fork")
 """Whether processes inherit file descriptors: on POSIX, where they are forked."""
@@ -31,12 +30,12 @@ _TOKEN_SECONDS = 5.0  # another program on this machine may connect to the port 
 _COMMAND = (sys.executable, "-m", "factorax.rollouts.worker")
 
 
-def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.Popen, Connection]:
+def launch(memory: SharedArrays | None, environment: Mapping[str, str]) -> tuple[subprocess.Popen, Connection]:
     """Start a worker process with these environment variables; return it and the connection. May raise `WorkerDied`."""
-    if memory.path is None:
+    if INHERITS:
         ours, theirs = socket.socketpair()
         with theirs:
-            handles = theirs.fileno(), memory.handle
+            handles = (theirs.fileno(),) if memory is None else (theirs.fileno(), memory.handle)
             process = subprocess.Popen(
                 [*_COMMAND, *map(str, handles)],
                 pass_fds=handles,
@@ -47,7 +46,7 @@ def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.P
         return process, Connection(ours.detach())
     token = secrets.token_bytes(32)
     with socket.create_server((HOST, 0)) as server:
-        told = {"port": server.getsockname()[1], "token": token.hex(), "memory": memory.path}
+        told = {"port": server.getsockname()[1], "token": token.hex(), "memory": memory and memory.path}
         process = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, env=environment)
         assert process.stdin is not None
         try:
@@ -78,14 +77,14 @@ def release(process: subprocess.Popen) -> None:
             process.stdin.close()
 
 
-def join() -> tuple[Connection, int | str]:
-    """Return, in a worker, the connection to its driver and the handle or file of the shared memory.
+def join() -> tuple[Connection, int | str | None]:
+    """Return, in a worker, the connection to its driver and the handle or file of the shared memory, if any.
 
     The worker then ends soon after its driver, even if its environments hang.
     """
     if len(sys.argv) > 1:
         _watch(partial(_until_orphaned, os.getppid()))
-        return Connection(int(sys.argv[1])), int(sys.argv[2])
+        return Connection(int(sys.argv[1])), int(sys.argv[2]) if len(sys.argv) > 2 else None
     driver = os.fdopen(os.dup(0), "rb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)  # environments must not read the driver's standard input
@@ -95,11 +94,6 @@ def join() -> tuple[Connection, int | str]:
     connected.settimeout(None)
     connected.sendall(bytes.fromhex(told["token"]))
     return Connection(connected.detach()), told["memory"]
-
-
-def shared(plan: Plan, memory: int | str) -> Memory:
-    """Return, in a worker, the shared memory named by `join`."""
-    return Memory(plan, path=memory) if isinstance(memory, str) else Memory(plan, memory)
 
 
 def _accepted(server: socket.socket, token: bytes, process: subprocess.Popen) -> socket.socket:

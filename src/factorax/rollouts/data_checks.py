@@ -3,8 +3,8 @@ intended."""
 
 import numpy as np
 
+from .._text import counted, some, warn
 from ..spec import Spec
-from ..structure.labels import counted, some, warn
 from .seeding import SeedWarning
 from .transitions import Transition
 

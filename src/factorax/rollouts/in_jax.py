@@ -179,9 +179,9 @@ class JaxCollector(Collector):
 
     traced = True
 
-    def __init__(self, spec: Spec, settings: Any, memory: int = 0):
-        self.environments = JaxEnvironments(spec.problem, settings.n_envs, spec.components, memory)
-        self.n_steps = settings.n_steps
+    def __init__(self, spec: Spec, n_envs: int, n_steps: int, memory: int = 0):
+        self.environments = JaxEnvironments(spec.problem, n_envs, spec.components, memory)
+        self.n_steps = n_steps
         self._evaluation = lru_cache(4)(partial(_Evaluation, self.environments))
 
     def init(self, key: Any) -> Any:

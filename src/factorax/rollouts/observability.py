@@ -10,21 +10,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._text import warn
 from ..problems.failures import EpisodeLost
-from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..spec import Spec, is_jax
-from ..structure.labels import warn
-from .seeding import differ, numbers_of, observed, warn_if_seed_ignored
+from .backend import WorkerDied
+from .processes import call_in_worker
+from .seeding import differ, first_episodes, numbers_of, warn_if_seed_ignored
+from .settings import Inline, Processes, Rollouts
 
 JAX_STEPS = 32
 """Number of steps of a JAX problem in which actions may show in observations."""
 
 
-def actions_reach_observations(problem: Any, *, training: bool = False) -> bool:
+def actions_reach_observations(problem: Any, rollouts: Rollouts | None = None, *, training: bool = False) -> bool:
     """Return whether later observations differ in a few steps from the same seed with different random actions.
 
-    For an environment that is not reproducible, the result is False, with a `SeedWarning`. `training` is as in
+    For an environment that is not reproducible, the result is False, with a `SeedWarning`. If its simulator fails, the
+    result is True. `rollouts` says where an environment is stepped, by default in this process; `training` is as in
     `warn_if_seed_ignored`.
 
     >>> from factorax.problems import chain, queues
@@ -32,7 +35,7 @@ def actions_reach_observations(problem: Any, *, training: bool = False) -> bool:
     (False, True)
     """
     if not is_jax(problem):
-        return _does_reach(create(problem), training=training)
+        return _reach_on_host(problem, rollouts or Inline(), training=training)
     space = ActionSpace.of(problem.action_space)
 
     @jax.jit
@@ -54,31 +57,33 @@ def actions_reach_observations(problem: Any, *, training: bool = False) -> bool:
     return differ(*episodes)
 
 
-def _does_reach(env: Any, *, training: bool) -> bool:
+def _reach_on_host(make: Any, rollouts: Rollouts, *, training: bool) -> bool:
     try:
-        first, again, other = observed(env, 0), observed(env, 0), observed(env, 1)
-    except EpisodeLost:
+        if isinstance(rollouts, Processes):  # a simulator that crashes or hangs must not harm the learner
+            episodes = call_in_worker(first_episodes, make, seconds=rollouts.seconds)
+        else:
+            episodes = first_episodes(make)
+    except (EpisodeLost, WorkerDied):
         return True
-    finally:
-        env.close()
-    warn_if_seed_ignored(env, first, again, training=training)
+    name, first, again, other = episodes
+    warn_if_seed_ignored(name, first, again, training=training)
     return differ(first, other) and not differ(first, again)
 
 
-def warn_if_actors_respond(spec: Spec, policy: str) -> None:
+def warn_if_actors_respond(spec: Spec, policy: str, rollouts: Rollouts | None = None) -> None:
     """Warn if the policy reads the full observation although the network is sparse, unless no action changes it.
 
     - `policy`: the kind of policy, as in `factorax.ppo.Config`.
+    - `rollouts`: where an environment is stepped to test this; by default in this process.
 
-    Environments that need one process each are not tested and count as changed by actions. Missing edges to a target
-    that no factor influences do not count, because responses cannot reach it either.
+    Missing edges to a target that no factor influences do not count, because responses cannot reach it either.
     """
     edges = spec.network.static.to_dense() > 0
     lacking = int((~edges & edges.any(axis=0)).sum())
     if not lacking or (spec.local is not None and policy != "joint"):
         return
     problem: Any = spec.problem
-    if spec.one_per_process or actions_reach_observations(problem, training=True):
+    if actions_reach_observations(problem, rollouts, training=True):
         warn(
             f"policy: all actors read the full observation, and the network lacks {lacking:,} of {edges.size:,} pairs. "
             "If an actor responds to what another one changed, the response carries influence, and the gradient is "

@@ -6,7 +6,6 @@ the environment's index. A fragment can therefore be replayed by any worker, any
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +13,14 @@ import numpy as np
 from ..networks.jax_policy import JaxPolicy, ModuleArrays
 from ..networks.numpy_policy import NumpyPolicy, PolicyArrays
 from ..problems.failures import EpisodeLost
-from ..structure.labels import counted
-from .batched import BatchedEnvironments
+from ..spaces import ActionSpace
+from .environments import Environments
 from .episodes import Episode
-from .host import HostEnvironments
 from .seeding import repeated
 from .transitions import Fragment, Transition, side_by_side
 
 ATTEMPTS = 10
 """Maximum number of episodes that a fragment may lose before an error is raised."""
-Hosts = HostEnvironments | BatchedEnvironments
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,6 +41,15 @@ class Plan:
     """Number of sub-environments of a vector environment; None if environments are created one by one."""
     own_local: bool = False
     """Whether local observations come from the environment's `local`, which then need not be sent to workers."""
+    deterministic: bool = False
+    """Whether to choose the most probable actions."""
+    check_seed: bool = True
+    """Whether to reset the first environment twice, to see whether it is reproducible."""
+
+    @property
+    def n_batches(self) -> int:
+        """Number of environments or vectors, which is the maximum number of workers."""
+        return self.n_envs // (self.num_envs or 1)
 
 
 class Iteration(NamedTuple):
@@ -61,20 +67,19 @@ class Player:
     """The environments from `first` up to `end` (exclusive), and their policy."""
 
     def __init__(self, plan: Plan, first: int, end: int):
-        self.plan, self.first = plan, first
-        kind = HostEnvironments if plan.num_envs is None else BatchedEnvironments
-        self.hosts: Hosts = kind(
-            plan.make, end - first, plan.policy.space, plan.n_targets, n_factors=plan.n_factors, first=first
+        self.plan, self.first, policy = plan, first, plan.policy
+        self.environments = Environments(
+            plan.make, end - first, policy.space, plan.n_targets, n_factors=plan.n_factors, first=first
         )
-        local = self.hosts.local if plan.own_local else plan.policy.local
-        self.policy: Any = replace(plan.policy, local=local)
-        self.memory = np.zeros((end - first, plan.policy.memory), np.float32)
-        if plan.policy.memory and isinstance(self.hosts, BatchedEnvironments) and self.hosts.calls_per_step > 1:
+        if policy.memory and self.environments.calls_per_step > 1:
+            self.close()
             raise ValueError(
                 "architecture: got a recurrent policy with a vector environment that resets itself in the next call of "
                 "step (AutoresetMode.NEXT_STEP); want AutoresetMode.SAME_STEP or DISABLED, or a vector that can reset "
                 'single environments with seeds, such as gym.make_vec(…, vectorization_mode="sync")'
             )
+        self.policy: Any = replace(policy, local=self.environments.local if plan.own_local else policy.local)
+        self.memory = np.zeros((end - first, policy.memory), np.float32)
 
     def play(self, iteration: Iteration, episodes: Sequence[Episode] | None = None) -> Fragment:
         """Return the fragments of all environments, continuing their current episodes, or `episodes` if given.
@@ -82,119 +87,104 @@ class Player:
         If an environment loses its episode (`EpisodeLost`), its whole fragment is discarded. A new environment starts
         an episode and plays the fragment again, with random numbers seeded by the entropy, its index and the attempt.
         """
-        lost: dict[int, EpisodeLost] = {}
+        environments = self.environments
+        environments.lost = lost = {}
         if episodes is not None:
-            self._restore(episodes, lost)
+            environments.restore(episodes)
+            for i, episode in enumerate(episodes):
+                self.memory[i] = 0.0 if episode.memory is None else episode.memory
         messages: list[str | Warning] = []
-        transitions = self._collect(self.hosts, iteration, lost, messages=messages)
+        transitions = self._collect(environments, iteration, messages=messages)
+        late = [(i, psi) for i, psi in environments.late if i not in lost]
         for i in sorted(lost):
-            again, errors = self._again(iteration, i, lost[i])
+            again, errors, late_again = self._again(iteration, i, lost[i])
+            late += late_again
             messages += [f"{self._named(i)} lost its episode and was reset: {error}" for error in errors]
-            after = _columns(transitions, i + self.hosts.together, self.hosts.n_envs)
-            columns = _columns(transitions, 0, i), again, after
-            transitions = side_by_side(columns)
-        running = self.hosts.running
+            after = _columns(transitions, i + environments.together, environments.n_envs)
+            transitions = side_by_side((_columns(transitions, 0, i), again, after))
+        running = environments.running
         if self.policy.memory:
             running = running._replace(memory=self.memory.copy())
-        return Fragment(transitions, running, tuple(messages))
+        return Fragment(transitions, running, tuple(messages), tuple((self.first + i, psi) for i, psi in late))
 
     def close(self) -> None:
         """Close all environments."""
-        self.hosts.close()
+        self.environments.close()
 
     def _collect(
         self,
-        hosts: Hosts,
+        environments: Environments,
         iteration: Iteration,
-        lost: dict[int, EpisodeLost],
         attempt: int = 0,
         messages: list[str | Warning] | None = None,
     ) -> Transition:
-        plan, numbers = self.plan, range(hosts.first, hosts.first + hosts.n_envs)
-        hosts.rngs = [np.random.default_rng([*iteration.entropy, i, attempt]) for i in numbers]
-        n_actions = plan.n_steps * hosts.calls_per_step
-        noise = [self.policy.draw(rng, iteration.parameters, n_actions) for rng in hosts.rngs]
-        if hosts.obs is None:
-            seeds = [int(rng.integers(2**31)) for rng in hosts.rngs]
+        plan, policy, parameters = self.plan, self.policy, iteration.parameters
+        numbers = range(environments.first, environments.first + environments.n_envs)
+        environments.rngs = [np.random.default_rng([*iteration.entropy, i, attempt]) for i in numbers]
+        n_actions = plan.n_steps * environments.calls_per_step
+        noise = [policy.draw(rng, parameters, n_actions) for rng in environments.rngs]
+        if environments.obs is None:
+            seeds = [int(rng.integers(2**31)) for rng in environments.rngs]
             if iteration.seed is not None and not attempt:
                 seeds = [iteration.seed + i for i in numbers]
-            hosts.begin(seeds, lost)
-            if hosts.first == 0 and iteration.seed is not None and messages is not None:
-                messages += repeated(hosts, lost)
-        self._check_inputs(hosts)
-        outputs: list[np.ndarray] | None = [] if plan.log_probs else None
-        rows = slice(hosts.first - self.first, hosts.first - self.first + hosts.n_envs)
+            environments.begin(seeds)
+            if plan.check_seed and environments.first == 0 and iteration.seed is not None and messages is not None:
+                messages += repeated(environments)
+        outputs: list[np.ndarray] | None = [] if plan.log_probs or plan.deterministic else None
+        rows = slice(environments.first - self.first, environments.first - self.first + environments.n_envs)
         if attempt:
             self.memory[rows] = 0.0
-        remembered = {"memory": self.memory[rows]} if self.policy.memory else {}
-        act = self.policy.playing(iteration.parameters, hosts.first, np.stack(noise, axis=1), outputs, **remembered)
-        transitions = hosts.collect(act, plan.n_steps, lost)
-        if self.policy.memory:
-            self.memory[rows] = act.memory
-            transitions = transitions._replace(memory=np.stack(act.memories))
-        if outputs is None:
+        memory = {"memory": self.memory[rows]} if policy.memory else {}
+        sample = act = policy.playing(parameters, environments.first, np.stack(noise, axis=1), outputs, **memory)
+        if plan.deterministic:
+            act = _MostProbable(sample, policy.space, outputs)
+        transitions = environments.collect(act, plan.n_steps)
+        if policy.memory:
+            self.memory[rows] = sample.memory
+            transitions = transitions._replace(memory=np.stack(sample.memories))
+        if not plan.log_probs:
             return transitions
-        of_calls = np.stack(outputs)
-        of_steps = of_calls if hosts.calls is None else of_calls[hosts.calls, np.arange(hosts.n_envs)]
-        log_prob = self.policy.log_prob(iteration.parameters, of_steps, transitions.action)
-        return transitions._replace(log_prob=log_prob)
+        assert outputs is not None
+        of_calls, calls = np.stack(outputs), environments.calls
+        of_steps = of_calls if calls is None else of_calls[calls, np.arange(environments.n_envs)]
+        return transitions._replace(log_prob=policy.log_prob(parameters, of_steps, transitions.action))
 
-    def _check_inputs(self, hosts: Hosts) -> None:
-        if hosts.obs.shape[1] != self.plan.n_inputs:
-            raise ValueError(
-                f"observations: got {counted(hosts.obs.shape[1], 'number')} from environment {hosts.first}, want "
-                f"{self.plan.n_inputs}, as in its observation space"
-            )
-
-    def _again(self, iteration: Iteration, i: int, error: EpisodeLost) -> tuple[Transition, list[EpisodeLost]]:
-        """Return the repeated fragment of environment i, ``[T, 1, ...]``, and all errors up to it."""
+    def _again(self, iteration: Iteration, i: int, error: EpisodeLost) -> tuple[Transition, list[EpisodeLost], Any]:
+        """Return the repeated fragment of the batch that begins with environment i, ``[T, n, ...]``, all errors up to
+        it, and episodes that ended in extra transitions."""
         errors = [error]
         for attempt in range(1, ATTEMPTS):
-            row, lost = self.hosts.another(i), {}
-            transitions = self._collect(row, iteration, lost, attempt)
+            new = self.environments.another(i)
+            new.lost = lost = {}
+            transitions = self._collect(new, iteration, attempt)
             if not lost:
-                row.began = np.maximum(row.began, 0)
-                self.hosts.adopt(i, row)
-                return transitions, errors
+                new.began = np.maximum(new.began, 0)
+                self.environments.adopt(i, new)
+                return transitions, errors, [(i + k, psi) for k, psi in new.late]
             errors.append(lost[0])
         raise EpisodeLost(
             f"{self._named(i)} lost {ATTEMPTS} episodes in a row, the last because of: {errors[-1]}"
         ) from errors[-1]
 
     def _named(self, i: int) -> str:
-        """Return environment i, or the vector that starts with it, for messages."""
+        """Return environment i, or the vector that begins with it, for messages."""
         number, n = self.first + i, self.plan.num_envs
         return f"environment {number}" if n is None else f"the vector of environments {number} to {number + n - 1}"
 
-    def _restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
-        """Replay all episodes to their current step; episodes that do not repeat are lost."""
-        hosts = self.hosts
-        for i, episode in enumerate(episodes):
-            self.memory[i] = 0.0 if episode.memory is None else episode.memory
-        if isinstance(hosts, BatchedEnvironments):
-            hosts.restore(episodes, lost)
-            return
-        hosts.obs = np.zeros((hosts.n_envs, self.plan.n_inputs), np.float32)
-        for i, episode in enumerate(episodes):
-            row = hosts.another(i, partial(list.__getitem__, hosts.envs, i))
-            row.rngs, gone = [np.random.default_rng(0)], {}
-            row.begin([episode.seed], gone)
-            ended = False
-            for part in episode.actions:
-                if len(part):
-                    steps = iter(part[:, None])
-                    replayed = row.collect(lambda obs, steps=steps: next(steps), len(part), gone)
-                    ended = ended or bool((replayed.terminated | replayed.truncated).any())
-            if not gone and (ended or not np.array_equal(row.running.obs[0], episode.obs)):
-                gone[0] = EpisodeLost(
-                    f"a replay with seed {episode.seed} and the same {counted(episode.length, 'action')} gave "
-                    "different observations, so the episode cannot be continued; want an environment that draws all "
-                    "random numbers from the seed of its reset"
-                )
-                row.lose(0, gone[0], gone)
-            hosts.adopt(i, row)
-            if gone:
-                lost[i] = gone[0]
+
+class _MostProbable:
+    """Chooses the most probable actions, for the outputs that a policy appends to a list."""
+
+    def __init__(self, sample: Any, space: ActionSpace, outputs: list[np.ndarray] | None):
+        self.sample, self.space, self.outputs = sample, space, outputs
+        if hasattr(sample, "restart"):
+            self.restart = sample.restart
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        """Return actions ``(B, c)``."""
+        assert self.outputs is not None
+        self.sample(obs)
+        return self.space.mode(self.outputs.pop())
 
 
 def _columns(transitions: Transition, first: int, end: int) -> Transition:

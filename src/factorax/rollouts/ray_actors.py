@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .backend import ONE_THREAD, Worker, WorkerBackend, WorkerDied, packed
 from .episodes import Episode
 from .player import Iteration, Plan, Player
-from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment, slim, whole
 
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # read by Ray at import: 0 restricts it to one machine
@@ -34,7 +34,7 @@ class _Handle:
     started: float = 0.0
 
 
-class RayActors(Supervised):
+class RayBackend(WorkerBackend):
     """One actor per worker. Without an address, Ray is started on this machine, for local connections only."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float, *, address: str = "", cpus: float = 1.0):
@@ -44,13 +44,13 @@ class RayActors(Supervised):
         self._iterations: tuple[Iteration | None, Any] = None, None
         self._actor = self._ray.remote(_Actor)
 
-    def send(self, iteration: Iteration) -> None:
+    def begin(self, iteration: Iteration) -> None:
         """Move workers that share a node if there is room now; then start a fragment in all."""
         for worker in self.workers:
             if worker.handle is not None and worker.handle.squeezed and self._room():
                 self.kill(worker)
                 worker.handle = None
-        super().send(iteration)
+        super().begin(iteration)
 
     def start(self, worker: Worker) -> None:
         """Start an actor, placed as far from the others as possible."""
@@ -138,7 +138,7 @@ def connect(address: str) -> Any:
     if not ray.is_initialized():
         if not address and os.environ.get(_LOOPBACK) != "0":
             raise ValueError(
-                "ray_address: got none, but Ray has already been imported and would listen on all interfaces of this "
+                "address: got none, but Ray has already been imported and would listen on all interfaces of this "
                 f"machine; want {_LOOPBACK}=0 set before the import, a call of ray.init() beforehand, or an address"
             )
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's future default, without its warning

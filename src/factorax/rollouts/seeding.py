@@ -1,13 +1,14 @@
 """Test whether an environment is reproducible after a reset with the same seed, which replays require."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..problems.failures import EpisodeLost
+from .._text import warn
+from ..problems.vectors import create
 from ..spaces import sample_valid
-from ..structure.labels import warn
-from .returned import checked_reset, checked_step, name_of
+from .step_checks import checked_reset, checked_step, name_of
 
 STEPS = 8
 """Number of steps that are repeated."""
@@ -37,6 +38,16 @@ def observed(env: Any, actions: int, *, targets: bool = False) -> list[np.ndarra
     return rows
 
 
+def first_episodes(make: Callable[[], Any]) -> tuple[str, list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """Return the name of a new environment, and three results of `observed`: twice with the same actions, and once with
+    others."""
+    env = create(make)
+    try:
+        return name_of(env), observed(env, 0), observed(env, 0), observed(env, 1)
+    finally:
+        env.close()
+
+
 def numbers_of(obs: Any) -> np.ndarray:
     """Return a copy of all numbers of an observation, whatever its structure."""
     if isinstance(obs, dict | tuple):
@@ -54,8 +65,10 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
 
 
-def warn_if_seed_ignored(env: Any, first: list[np.ndarray], again: list[np.ndarray], *, training: bool = False) -> None:
-    """Warn if two episodes with one seed and the same actions, from `observed`, are not equal.
+def warn_if_seed_ignored(
+    name: str, first: list[np.ndarray], again: list[np.ndarray], *, training: bool = False
+) -> None:
+    """Warn if two episodes of an environment with one seed and the same actions, from `observed`, are not equal.
 
     With `training`, a difference in the first observation is not reported here: `repeated` warns of it in the first
     rollout.
@@ -68,7 +81,7 @@ def warn_if_seed_ignored(env: Any, first: list[np.ndarray], again: list[np.ndarr
         return
     where = "already in the first observation" if at_once else "after a few steps"
     what = f"two episodes with reset(seed=0) and the same actions differ, {where}"
-    warn(_message(name_of(env), what), SeedWarning)
+    warn(_message(name, what), SeedWarning)
 
 
 def _message(name: str, what: str) -> str:
@@ -79,19 +92,20 @@ def _message(name: str, what: str) -> str:
     )
 
 
-def repeated(hosts: Any, lost: dict[int, EpisodeLost]) -> list[SeedWarning]:
-    """Reset the first of the `Hosts` again with its seed; return a warning if its observation differs from that before.
+def repeated(environments: Any) -> list[SeedWarning]:
+    """Reset the first batch of the `Environments` again with its seed; return a warning if its observation changes.
 
     The batch is the same as without the second reset if the environment is reproducible: no other random numbers are
     drawn.
     """
-    if 0 in lost:
+    if 0 in environments.lost:
         return []
-    before = hosts.obs[: hosts.together].copy()
+    before = environments.obs[: environments.together].copy()
     try:
-        name = hosts.begin_again(lost)
+        environments.begin_batch(0)
     except RuntimeError:  # raised by environments that refuse an early reset, as Monitor of Stable-Baselines3 may
         return []
-    if 0 in lost or np.array_equal(before, hosts.obs[: hosts.together], equal_nan=True):
+    if 0 in environments.lost or np.array_equal(before, environments.obs[: environments.together], equal_nan=True):
         return []
-    return [SeedWarning(_message(name, f"two resets with seed {hosts.seeds[0]} give different observations"))]
+    what = f"two resets with seed {environments.seeds[0]} give different observations"
+    return [SeedWarning(_message(environments.batches[0].name, what))]

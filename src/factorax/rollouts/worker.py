@@ -1,6 +1,6 @@
-"""A worker process: ``python -m factorax.rollouts.worker [SOCKET MEMORY]``, started by `Processes`.
+"""A worker process: ``python -m factorax.rollouts.worker [SOCKET [MEMORY]]``, started by `ProcessBackend`.
 
-It plays fragments until its driver closes the socket or ends.
+It plays fragments until its driver closes the socket or ends; or it calls one function (see `call_in_worker`).
 """
 
 import contextlib
@@ -14,7 +14,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from . import channel
-from .player import Player
+from .player import Plan, Player
+from .shared_arrays import SharedArrays
 
 
 def main() -> None:
@@ -32,14 +33,18 @@ def main() -> None:
     os._exit(0)  # do not wait for threads of environments
 
 
-def serve(connection: Connection, shared: int | str) -> None:
+def serve(connection: Connection, shared: int | str | None) -> None:
     """Receive the plan, confirm that the environments exist, then play a fragment per request; errors end the loop."""
     sys.path[:] = pickle.loads(connection.recv_bytes())
-    plan, bounds = connection.recv_bytes(), connection.recv_bytes()
-    first, end = pickle.loads(bounds)
+    packed, arguments = connection.recv_bytes(), connection.recv_bytes()
     try:
-        plan = pickle.loads(plan)
-        memory, player = channel.shared(plan, shared), Player(plan, first, end)
+        plan = pickle.loads(packed)
+        if not isinstance(plan, Plan):  # a function
+            connection.send_bytes(pickle.dumps(("done", plan(*pickle.loads(arguments)))))
+            return
+        first, end = pickle.loads(arguments)
+        memory = SharedArrays(plan, path=shared) if isinstance(shared, str) else SharedArrays(plan, shared)
+        player = Player(plan, first, end)
     except Exception as error:
         connection.send_bytes(_packed(error))
         return

@@ -10,7 +10,6 @@ with lazy_imports(__name__):
     from .compare import group_runs as group_runs
     from .folder import read_config as read_config
     from .folder import read_metrics as read_metrics
-    from .folder import train as train
     from .gain import split_gains as split_gains
     from .seeds import train_networks as train_networks
     from .seeds import train_seeds as train_seeds
@@ -19,3 +18,4 @@ with lazy_imports(__name__):
     from .statistics import iqm_difference as iqm_difference
     from .statistics import normal_mean as normal_mean
     from .statistics import probability_of_improvement as probability_of_improvement
+    from .training import train as train

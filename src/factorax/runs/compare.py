@@ -1,7 +1,5 @@
 """Comparison of runs: learning curves, interquartile means over seeds, and probabilities of improvement."""
 
-import dataclasses
-import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,14 +12,14 @@ import numpy as np
 from matplotlib.colors import is_color_like
 from matplotlib.figure import Figure
 
-from .._checks import check_different, check_type, checked, listed, path_of, real_array, shown
+from .._checks import check_different, check_type, checked, listed, path_of, real_array
+from .._text import counted, shown
 from ..ppo.config import Config
-from ..structure.labels import counted
 from . import plots
-from .folder import RETURN, STEPS, read_config, read_evaluation, read_metrics
+from .folder import RETURN, STEPS, read_config, read_evaluation, read_metrics, settings_as_json
 from .statistics import Interval, interquartile_mean, iqm, probability_of_improvement
 
-_LONGEST_NAME = 120
+MAX_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -94,6 +92,7 @@ def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[in
     for i, each in enumerate(settings):
         name = ", ".join(f"{each[key]}" if key == "problem" else f"{key} {each[key]}" for key in differing)
         members.setdefault(name or str(first["problem"]), []).append(i)
+    # Different names may agree once they are shortened, and no group may replace another.
     short: dict[str, list[int]] = {}
     for name, indices in members.items():
         label, count = short_name(name), 1
@@ -111,13 +110,13 @@ def short_name(name: str) -> str:
     >>> short_name("chain:8"), len(short_name("chain:" + 900_000 * "8"))
     ('chain:8', 120)
     """
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 21]}…{name[-20:]}"
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 21]}…{name[-20:]}"
 
 
 @cache
 def default_settings() -> dict[str, Any]:
     """Return the default of each setting, as stored in ``config.json``."""
-    return json.loads(json.dumps(dataclasses.asdict(Config())))
+    return settings_as_json(Config())
 
 
 def _group(name: str, folders: list[Path]) -> Group:
@@ -131,6 +130,7 @@ def _group(name: str, folders: list[Path]) -> Group:
             raise ValueError(f"{folder}: damaged: {RETURN} is not a number everywhere")
         curves.append((np.array([row[STEPS] for row in rows]), np.array(means, float)))
         evaluations.append(read_evaluation(folder, rows[-1][STEPS]))
+    # At the steps of the longest curve, up to the end of the shortest: nothing is extrapolated.
     steps = max((c[0] for c in curves), key=len)
     end = min(c[0][-1] for c in curves)
     steps = steps[steps <= end]
@@ -139,7 +139,7 @@ def _group(name: str, folders: list[Path]) -> Group:
     return Group(name=name, steps=steps, returns=returns, folders=tuple(folders), evaluations=scores)
 
 
-def checked_groups(groups: Any) -> list[Group]:
+def check_groups(groups: Any) -> list[Group]:
     """Return a list of at least one group, each with a unique name."""
     checked = listed("groups", groups, "a list of groups of runs, as returned by group_runs")
     for group in checked:
@@ -173,8 +173,9 @@ def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
     ``"of"`` says what is compared: ``"evaluation"`` of the final policies if all runs have one, else the last tenth of
     ``"training"``. With one seed, ``"low"`` and ``"high"`` are None, and there is no probability.
     """
-    groups = checked_groups(groups)
+    groups = check_groups(groups)
     of, scores = comparable_scores(groups)
+    # Better groups first, so that each pair reads "better > worse".
     ranked = sorted(zip(groups, scores, strict=True), key=lambda pair: -interquartile_mean(pair[1]))
     return {
         "of": of,
@@ -189,15 +190,16 @@ def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
 
 def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE) -> Figure:
     """Plot learning curves: the interquartile mean over seeds with its confidence interval as a band."""
-    groups, colours = checked_groups(groups), listed("colours", colours, "a list of colours")
+    groups, colours = check_groups(groups), listed("colours", colours, "a list of colours")
     if not colours or not all(is_color_like(colour) for colour in colours):
         raise ValueError(f"colours: got {shown(colours)}, want matplotlib colours, such as ['#0072B2']")
     figure, (ax,) = plots.canvas(width=8.0)
     for g, colour in zip(groups, cycle(colours), strict=False):
         points = [iqm(column) for column in g.returns.T]
+        # Wrapped, since a long name beside the axes would leave no room for them.
         label = textwrap.fill(f"{plots.plain_text(g.name)} ({counted(len(g.returns), 'seed')})", 50)
         ax.plot(g.steps, [p.mean for p in points], color=colour, label=label)
-        if len(g.returns) > 1:
+        if len(g.returns) > 1:  # the interval of one seed has no width
             low, high = [p.low for p in points], [p.high for p in points]
             ax.fill_between(g.steps, low, high, color=colour, alpha=0.2, linewidth=0)
     ax.set(xlabel="steps of all environments", ylabel="episode return, interquartile mean")

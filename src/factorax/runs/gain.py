@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..ppo.config import WHO_STEPS
-from .compare import Group, checked_groups, comparable_scores, default_settings, interval_or_mean
+from ..ppo.methods import METHODS
+from .compare import Group, check_groups, comparable_scores, default_settings, interval_or_mean
 from .statistics import iqm_difference
 
 Role = Literal["vanilla", "complete", "factored"]
@@ -24,9 +25,9 @@ ENOUGH_SEEDS = 3
 
 def role_of(settings: Mapping[str, Any]) -> Role:
     """Return the role of runs with these settings: vanilla PPO, factored with all edges, or factored with K."""
-    if settings["estimator"] == "vanilla":
+    if settings["method"] == "ppo":
         return "vanilla"
-    return "complete" if settings["network"] == "complete" else "factored"
+    return "complete" if "complete" in (settings["network"], settings["method"]) else "factored"
 
 
 def split_gains(groups: Sequence[Group]) -> list[dict[str, Any]]:
@@ -35,11 +36,11 @@ def split_gains(groups: Sequence[Group]) -> list[dict[str, Any]]:
     Each entry has the names of the groups and, if the groups exist, ``"gain"``, ``"per_factor_ratios"`` and ``"k"``:
     differences of interquartile means with 95 % bootstrap intervals of what ``"of"`` says, as in `compare_groups`. With
     one seed there is only the gain, without an interval. ``"differ"`` lists settings
-    other than estimator and network in which groups differ, which rules out a split. ``"train"`` lists the commands
+    other than method and network in which groups differ, which rules out a split. ``"train"`` lists the commands
     that train missing groups.
     """
     by_role: dict[Role, list[Group]] = {"vanilla": [], "complete": [], "factored": []}
-    for group in checked_groups(groups):
+    for group in check_groups(groups):
         if group.settings:
             by_role[role_of(group.settings)].append(group)
     return [_split(group, by_role) for group in by_role["factored"]]
@@ -52,8 +53,9 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
     for role in CONTROLS:
         if not by_role[role]:
             continue
-        nearest = min(by_role[role], key=lambda group: len(_differing(factored, group)))
-        changed = _differing(factored, nearest)
+        # Of several groups of a role, the one with the fewest other differences: ideally none.
+        nearest = min(by_role[role], key=lambda group: len(_differences(factored, group)))
+        changed = _differences(factored, nearest)
         if changed:
             differ[role] = changed
         else:
@@ -69,6 +71,7 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
             ("per_factor_ratios", "complete", "vanilla"),
             ("k", "factored", "complete"),
         ):
+            # One seed per group measures the gain with noise, but a split of it would be noise alone.
             if better in scores and worse in scores and (part == "gain" or entry["seeds"] > 1):
                 entry[part] = interval_or_mean(iqm_difference, scores[better], scores[worse])
     missing: list[Role] = [role for role in CONTROLS if role not in roles]
@@ -79,10 +82,12 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
     return entry
 
 
-def _differing(a: Group, b: Group) -> dict[str, list[Any]]:
+def _differences(a: Group, b: Group) -> dict[str, list[Any]]:
     """Return the settings in which two groups differ, except for their roles and how environments are stepped."""
     first, second = a.settings, b.settings
-    ignored = {"estimator", "network", "seed", *WHO_STEPS}
+    ignored = {"network", "seed", *WHO_STEPS}
+    if {first.get("method"), second.get("method")} <= {"ppo", "factored", "complete"}:
+        ignored.add("method")  # that is what the roles differ in
     return {
         key: [first.get(key), second.get(key)]
         for key in sorted(first.keys() | second.keys())
@@ -93,43 +98,45 @@ def _differing(a: Group, b: Group) -> dict[str, list[Any]]:
 def commands(group: Group, role: Role) -> list[str]:
     """Return one command per seed of a group that trains the same problem in another role.
 
-    >>> settings = {"problem": "chain:8", "network": "own", "estimator": "factored", "n_steps": 64, "hidden": [32]}
+    >>> settings = {"problem": "chain:8", "network": "own", "method": "factored", "n_steps": 64, "hidden": [32]}
     >>> group = Group("chain:8", steps=[0], returns=[[0.0]], settings=settings, folders=(Path("runs/a"),), seeds=(3,))
     >>> commands(group, "complete")
     ['factorax train chain:8 --preset none --network complete --n-steps 64 --hidden 32 --seed 3']
     """
     problem = str(group.settings["problem"])
-    estimator = "vanilla" if role == "vanilla" else "factored"
+    method = "ppo" if role == "vanilla" else "factored"
     network = "complete" if role == "complete" else "own"
     lines = []
     for seed, folder in zip(group.seeds, group.folders, strict=True):
         out = ""
+        # Next to the runs that they are compared with, where `train` would not write by itself.
         if folder.parent != Path("runs"):
             label = problem.replace("/", "-").replace(":", "-")
             kind = "vanilla" if role == "vanilla" else "factored-complete"
             out = str(folder.parent / f"{label}-{kind}-{seed}")
-        lines.append(train_command(group.settings, seed=seed, network=network, estimator=estimator, out=out))
+        lines.append(train_command(group.settings, seed=seed, network=network, method=method, out=out))
     return lines
 
 
 def train_command(
-    settings: Mapping[str, Any], *, seed: int, network: str, estimator: str, out: str = "", extra: Sequence[str] = ()
+    settings: Mapping[str, Any], *, seed: int, network: str, method: str, out: str = "", extra: Sequence[str] = ()
 ) -> str:
     """Return the command that trains with these settings: the fields of a `Config` and ``"problem"``.
 
     A schedule, which only Python accepts, is mentioned in a comment after the command.
 
     >>> settings = {"problem": "chain:8", "n_steps": 64, "hidden": [32]}
-    >>> train_command(settings, seed=3, network="own", estimator="factored", out="runs/a")
+    >>> train_command(settings, seed=3, network="own", method="factored", out="runs/a")
     'factorax train chain:8 --preset none --n-steps 64 --hidden 32 --seed 3 --out runs/a'
     """
     words = ["factorax", "train", str(settings["problem"]), "--preset", "none"]  # all settings follow
-    words += ["--estimator", estimator] if estimator != "factored" else []
+    words += ["--method", method] if method != "factored" else []
     words += ["--network", network] if network != "own" else []
     note = ""
     for name, default in default_settings().items():
         value = settings.get(name, default)
-        if value == default or name in ("estimator", "seed"):
+        is_default = value == default and name not in METHODS.read(method).settings  # which would replace it
+        if is_default or name in ("method", "seed"):
             continue
         option = name.replace("_", "-")
         if isinstance(default, bool):

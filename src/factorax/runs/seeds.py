@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,28 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_different, check_type, listed, path_of
-from ..ppo.callbacks import ready
+from ..ppo.callbacks import progress_bar as bar_of_training
+from ..ppo.compiled import Compiled
 from ..ppo.config import Config
 from ..ppo.devices import peak_memory
 from ..ppo.hints import CLIPPED_UPDATES, warn_if_clipped, warn_if_short
 from ..ppo.metrics import checked_metrics
 from ..ppo.missing_edges import warn_if_missing
-from ..ppo.model import FactoredPPO
-from ..ppo.program import Program
+from ..ppo.model import SECONDS, FactoredPPO
 from ..ppo.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.base_network import KArray, RolloutView, TrainingSizes
-from .folder import check_training, opened, step_back
-from .interrupts import Interrupts
-from .provenance import WarningRecord
-from .recorder import Recorder
-
-EPISODES = 10
-"""Number of episodes with which a trained policy is scored."""
-EVALUATION_AFTER = 0.2
-"""Share of the training after which the evaluation is traced and compiled, in the background: not while the first
-updates are waited for, and early enough to be ready at the end."""
+from .training import Interrupts, Recorder, check_training, open_run, record_warnings
 
 
 def train_seeds(
@@ -78,44 +70,29 @@ def train_networks(
     if not runs:
         raise ValueError("outs: got an empty dictionary, want a folder for each seed")
     check_different("outs", [str(out) for _, out, _ in runs])
-    with WarningRecord() as record:
-        return _train(problem, config, runs, record, force=force, progress_bar=progress_bar)
-
-
-def _train(
-    problem: str,
-    config: Config,
-    runs: Sequence[tuple[str, Path, Config]],
-    record: WarningRecord,
-    *,
-    force: bool,
-    progress_bar: bool,
-) -> list[FactoredPPO]:
-    """Train runs, each with a network, a folder and settings, in one program."""
-    networks = dict.fromkeys(network for network, _, _ in runs)
-    firsts = {network: FactoredPPO(problem, network, **dataclasses.asdict(config)) for network in networks}
-    first = firsts[runs[0][0]]
-    if not first.program.collector.traced:
-        raise ValueError(
-            f"seeds: {problem!r} is a Gymnasium environment, but several seeds at once need a JAX problem; want "
-            "one seed per command, without --seeds"
-        )
-    chosen = _chosen(firsts)
-    new = not any(out.exists() for _, out, _ in runs)
-    seeds_of_runs = [each.seed for _, _, each in runs]
-    initial = None if chosen is not None else first.program.init_seeds(seeds_of_runs, prepare=new)
-    states = [None] * len(runs) if initial is None else apart(initial, len(runs))
     with ExitStack() as stack:
+        write_warnings = stack.enter_context(record_warnings())
+        networks = dict.fromkeys(network for network, _, _ in runs)
+        firsts = {network: FactoredPPO(problem, network, **vars(config)) for network in networks}
+        first = firsts[runs[0][0]]
+        if not first.compiled.collector.traced:
+            raise ValueError(
+                f"seeds: {problem!r} is a Gymnasium environment, but several seeds at once need a JAX problem; want "
+                "one seed per command, without --seeds"
+            )
+        chosen = _chosen(firsts)
+        seeds_of_runs = [each.seed for _, _, each in runs]
+        initial = None if chosen is not None else first.compiled.init_seeds(seeds_of_runs)
+        states = [None] * len(runs) if initial is None else apart(initial, len(runs))
         models, recorders = [], []
         for (network, out, config_of_seed), state in zip(runs, states, strict=True):
             model = copy.copy(firsts[network])  # shares the learner, so that it is compiled only once
             model.config, model.history = dataclasses.replace(model.config, seed=config_of_seed.seed), []
-            model.state = model.program.init(config_of_seed.seed) if state is None else state
+            model.state = model.compiled.init(config_of_seed.seed) if state is None else state
             models.append(model)
-            run = opened(out, model, problem=problem, config=config_of_seed, network=network, force=force)
-            has_last = stack.enter_context(run)
-            recorders.append(Recorder(out, model, has_last=has_last))
-        record.write_to([out for _, out, _ in runs])
+            run = open_run(out, model, problem=problem, config=config_of_seed, network=network, force=force)
+            recorders.append(stack.enter_context(run))
+        write_warnings([out for _, out, _ in runs])
         _align(models, recorders)
         with Interrupts() as interrupts:
             seeds = _Seeds(models, [network for network, _, _ in runs], chosen)
@@ -123,13 +100,13 @@ def _train(
                 seeds.initial = initial
             del initial, states  # their memory is that of the device
             try:
-                with interrupts.allowed:
+                with interrupts.allow():
                     _learn(seeds, recorders, interrupts, progress_bar)
             finally:
                 seeds.set_states()
                 for recorder in recorders:
                     recorder.keep()
-    return models
+        return models
 
 
 class ChosenNetwork(BaseNetwork):
@@ -176,28 +153,12 @@ def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
             )
         if model.state.missing_edges is not None:
             raise ValueError("check_network: got True with several networks, want False (--no-check-network)")
-        if model.config.estimator != "factored":
+        if model.learner.network is not network:
             raise ValueError(
-                f"networks: got estimator={model.config.estimator!r}, which uses no network; want estimator='factored'"
+                f"networks: got method={model.config.method.name!r}, which uses no network; want method='factored'"
             )
         networks.append(network)
     return ChosenNetwork(networks)
-
-
-def evaluate_seeds(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the returns of whole episodes of models that were trained together, ``(episodes,)`` each: with their most
-    probable actions, and with sampled ones.
-
-    Results are those of `FactoredPPO.evaluate`, but the programs of the first model, compiled once, play all of them.
-    """
-    program = models[0].program
-
-    def returns(model: FactoredPPO, deterministic: bool) -> np.ndarray:
-        behaviour = program.learner.behaviour(model.state)
-        targets = program.collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=0)
-        return targets @ model.spec.weights
-
-    return [(returns(model, True), returns(model, False)) for model in models]
 
 
 class _Seeds:
@@ -208,10 +169,9 @@ class _Seeds:
         self.states: TrainState | None = None
         self.initial: TrainState | None = None
         first = models[0]
-        self.program = first.program
+        self.compiled = first.compiled
         if chosen is not None:
-            learner = dataclasses.replace(first.learner, spec=first.spec.with_network(chosen))
-            self.program = Program(learner)
+            self.compiled = Compiled(dataclasses.replace(first.learner, spec=first.spec.with_network(chosen)))
 
     def stack(self) -> TrainState:
         """Return the states of all models stacked in one."""
@@ -244,12 +204,12 @@ def _align(models: Sequence[FactoredPPO], recorders: Sequence[Recorder]) -> None
     has_new = any(not recorder.has_last and not recorder.saved for recorder in recorders)
     for recorder in recorders:
         model = recorder.model
-        if model.num_timesteps > min(steps) and (has_new or not step_back(model, recorder.out, min(steps))):
+        if model.num_timesteps > min(steps) and (has_new or not recorder.step_back(min(steps))):
             raise ValueError(
                 f"seeds: got runs at {sorted(set(steps))} steps, want the same step for all; resume those that are "
                 "behind one by one with --seed, or remove their folders"
             )
-        recorder.start()
+        recorder.keep(untrained=True)
 
 
 def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts, progress_bar: bool) -> None:
@@ -259,45 +219,45 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
         return
     warn_if_short(config, config.total_timesteps - first.num_timesteps)
     if not first.num_timesteps and first.state.missing_edges is not None:
-        warn_if_actors_respond(spec, config.policy)
-    states, steps = seeds.stack(), first.num_timesteps
-    rollout = config.n_envs * config.n_steps
-    began = last = time.perf_counter()
-    warned, pending = False, None
+        warn_if_actors_respond(spec, config.policy.name, config.rollouts)
+    seeds.states, steps, rollout = seeds.stack(), first.num_timesteps, config.rollout_steps
+    began, warned = time.perf_counter(), False
     history: list[dict[str, Any]] = []
-    with ready.progress_bar(disable=not progress_bar) as progress:
+
+    def updates(states: TrainState, count: int) -> tuple[TrainState, Any, float, int]:
+        start = time.perf_counter()
+        new, rows = seeds.compiled.updates(states, count)
+        return new, jax.device_get(rows), (time.perf_counter() - start) / count, count
+
+    with bar_of_training(disable=not progress_bar) as progress, ThreadPoolExecutor(1) as device:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
-        while steps < config.total_timesteps or pending is not None:
-            # The device computes the next update while this process writes down the last one.
-            update = None
-            if steps < config.total_timesteps:
-                states, metrics = seeds.program.update_seeds(states)
-                update = states, metrics, steps
-                steps += rollout
-                if steps >= EVALUATION_AFTER * config.total_timesteps > steps - rollout:
-                    first.program.prepare_evaluation(apart(states, len(models))[0], EPISODES)
-            finished, pending = pending, update
-            if finished is None:
-                continue
-            after, metrics, before = finished
-            metrics = jax.device_get(metrics)
-            now = time.perf_counter()
-            times = {"time/fps": rollout / (now - last), "time/time_elapsed": now - began} | peak_memory(config)
-            last = now
-            each = [checked_metrics({k: v[i] for k, v in metrics.items()}, config, before) for i in range(len(models))]
-            for recorder, row in zip(recorders, each, strict=True):
-                recorder.write(row | times)
+        running = device.submit(updates, seeds.states, 1)
+        while running is not None:
+            states, metrics, seconds, count = running.result()
+            before, steps = steps, steps + count * rollout
+            # The device computes the next updates while this process writes down the last ones.
+            following = min(max(int(SECONDS / seconds), 1), seeds.compiled.max_updates)
+            following = min(following, -(-(config.total_timesteps - steps) // rollout))
+            running = device.submit(updates, states, following) if following > 0 else None
+            times = {"time/fps": rollout / seconds, "time/time_elapsed": time.perf_counter() - began}
+            times |= peak_memory(config)
+            for j in range(count):
+                each = [
+                    checked_metrics({k: v[j, i] for k, v in metrics.items()}, config, before + j * rollout)
+                    for i in range(len(models))
+                ]
+                for recorder, row in zip(recorders, each, strict=True):
+                    recorder.write(row | times)
+                history = [*history[-CLIPPED_UPDATES:], each[0]]
+                warn_if_clipped(config, history)
             # Only now: a resumed run drops rows after its checkpoint, but cannot restore missing rows before it.
-            seeds.states = after
-            history = [*history[-CLIPPED_UPDATES:], each[0]]
-            warn_if_clipped(config, history)
+            seeds.states = states
             if not warned:
-                sums = jax.tree.map(lambda leaf: leaf[0], after.missing_edges)
-                warned = warn_if_missing(spec, sums, each[0]["time/iterations"])
+                sums = jax.tree.map(lambda leaf: leaf[0], states.missing_edges)
+                warned = warn_if_missing(spec, sums, before // rollout, steps // rollout)
             mean = np.mean([row.get("rollout/ep_rew_mean", np.nan) for row in each])
-            description = f"mean return of {len(models)} seeds {mean:.4g}"
-            progress.update(bar, completed=before + rollout, description=description)
-            if recorders[0].due:
+            progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
+            if time.monotonic() > recorders[0].is_due_at:
                 seeds.set_states()
                 for recorder in recorders:
                     recorder.keep()

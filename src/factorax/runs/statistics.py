@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import scipy  # its submodules are slow to import and are loaded on first use
 
-from .._checks import Seed, checked, real_array, shown
+from .._checks import Seed, checked, real_array
+from .._text import shown
 
 RESAMPLES = 2000
 """Number of bootstrap resamples."""
@@ -62,7 +63,7 @@ def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
     x = checked_samples(samples)
     check_options(confidence)
     mean = float(x.mean())
-    if len(x) < 2:
+    if len(x) < 2:  # no spread to estimate an interval from; callers show it without one
         return Interval(mean, mean, mean)
     half = student_quantile(confidence, len(x)) * float(x.std(ddof=1)) / math.sqrt(len(x))
     return Interval(mean, mean - half, mean + half)
@@ -77,6 +78,7 @@ def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     """Return the interquartile mean with a percentile-bootstrap interval (Agarwal et al., 2021)."""
     x = checked_samples(samples)
     check_options(confidence, seed)
+    # Always the same resamples by default, so that a report that is written twice shows the same interval.
     rng = np.random.default_rng(seed)
     boot = scipy.stats.trim_mean(rng.choice(x, (RESAMPLES, len(x))), 0.25, axis=1)
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -111,6 +113,7 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
     def wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return (np.sign(a[..., :, None] - b[..., None, :]) / 2 + 0.5).mean(axis=(-2, -1))
 
+    # Seeds are resampled, not pairs: pairs that share a seed are not independent.
     rng = np.random.default_rng(seed)
     boot = wins(rng.choice(a, (RESAMPLES, len(a))), rng.choice(b, (RESAMPLES, len(b))))
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])

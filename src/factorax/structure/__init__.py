@@ -4,17 +4,16 @@ are used only if their arrays are passed."""
 from .._lazy import lazy_imports
 
 with lazy_imports(__name__):
+    from .._text import StructureWarning as StructureWarning
     from . import gallery as gallery
     from . import patterns as patterns
     from .base_network import BaseNetwork as BaseNetwork
     from .base_network import KArray as KArray
     from .closure import close_over as close_over
-    from .drawing import draw as draw
     from .factorisation import Factorisation as Factorisation
-    from .labels import StructureWarning as StructureWarning
+    from .factorisation import PartitionMap as PartitionMap
     from .lagged import LaggedNetwork as LaggedNetwork
     from .network import InfluenceNetwork as InfluenceNetwork
-    from .partition import PartitionMap as PartitionMap
     from .schedule import Blend as Blend
     from .schedule import NetworkSchedule as NetworkSchedule
     from .state_network import StateNetwork as StateNetwork

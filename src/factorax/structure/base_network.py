@@ -3,12 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from .._checks import shown
-
-if TYPE_CHECKING:
-    from .network import InfluenceNetwork
+from .._text import shown
 
 
 class TrainingSizes(NamedTuple):
@@ -29,6 +26,7 @@ class TrainingSizes(NamedTuple):
 class RolloutView(NamedTuple):
     """What is known of a rollout before its actions are drawn: all that a network may use to choose K."""
 
+    # Nothing here depends on the actions of the rollout: K may not either, or E[zᵢ bᵢ] = 0 would fail.
     timesteps: Any
     """Environment steps before this rollout, a scalar."""
     obs: Any
@@ -67,6 +65,7 @@ class KArray:
     def __post_init__(self) -> None:
         if len(getattr(self.matrix, "shape", ())) < 2:
             raise TypeError(f"matrix: got {shown(self.matrix)}, want an array of shape (..., n, m)")
+        # By name, because the dtypes of NumPy, JAX and PyTorch have no common type.
         if any(kind in str(self.matrix.dtype) for kind in ("complex", "object", "<U")):
             raise TypeError(f"matrix: got entries of type {self.matrix.dtype}, want weights in [0, 1]")
 
@@ -92,6 +91,7 @@ class BaseNetwork(ABC):
     The page *Networks that vary* has a complete example.
     """
 
+    # Networks are returned as `Any`: the module of `InfluenceNetwork` imports this one.
     is_fixed: bool = False
     """Whether edges missing from `static` are missing at every step. If true, training tests for missing edges."""
     for_credit: str = "an InfluenceNetwork: model.network for the current edges, or .static for the initial ones"
@@ -99,8 +99,8 @@ class BaseNetwork(ABC):
 
     @property
     @abstractmethod
-    def static(self) -> "InfluenceNetwork":
-        """A fixed network with the same labels and shape, used for display and for array sizes."""
+    def static(self) -> Any:
+        """A fixed `InfluenceNetwork` with the same labels and shape, used for display and for array sizes."""
 
     @property
     def n_factor_values(self) -> int:
@@ -130,7 +130,7 @@ class BaseNetwork(ABC):
         """Return the credit of every factor from the estimates of every target.
 
         - `k`: the return value of `for_rollout`.
-        - `estimates`: a `factorax.ppo.advantages.Estimates`: advantages, values and returns ``[T, B, m]``.
+        - `estimates`: a `factorax.ppo.credits.Estimates`: advantages, values and returns ``[T, B, m]``.
         - `apply`: ``apply(k, x)`` is [K(λ∘x)], for x of shape ``[T, B, m]``.
         """
         return RolloutCredit(apply(k, estimates.advantage), estimates.value, estimates.returns)
@@ -141,10 +141,11 @@ class BaseNetwork(ABC):
         `evidence` is a `factorax.ppo.diagnostics.Evidence`: scores, advantages and entropies of the rollout, each
         computed only when it is read.
         """
+        # The same state by default; a changed shape or dtype would compile the update again.
         return state, {}
 
-    def present(self, state: Any, timesteps: int) -> "InfluenceNetwork":
-        """Return the network at this step of training, outside compiled code.
+    def present(self, state: Any, timesteps: int) -> Any:
+        """Return the `InfluenceNetwork` at this step of training, outside compiled code.
 
         If K depends on the sample, the result has every edge that K may have.
         """
@@ -153,6 +154,7 @@ class BaseNetwork(ABC):
 
 def refuse_critic_of_factors(network: BaseNetwork, config: Any) -> None:
     """Raise ValueError for critics that predict credits, such as ``"factor"``: credits must add up over steps."""
+    # A critic of credits bootstraps: credit now is reward plus the credit of the next step, for one and the same K.
     if config.critic_predicts_credit:
         raise ValueError(
             f"critic: got '{config.critic}' of method='{config.method}' with a {type(network).__name__}, whose "

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import checked, shown
-from .labels import check_distinct, some, warn
+from .._checks import checked
+from .._text import shown, some, warn
+from .labels import check_distinct
 from .network import InfluenceNetwork, as_network
 
 
@@ -64,7 +65,7 @@ def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> t
     edges = {(index.setdefault(u, len(index)), index.setdefault(v, len(index))) for u, v in _pairs(net, dynamics)}
 
     one_step = net.matrix.tocoo()
-    moves = edges | {(int(i), n + int(j)) for i, j in zip(*one_step.coords, strict=True)}
+    direct = edges | {(int(i), n + int(j)) for i, j in zip(*one_step.coords, strict=True)}
     _warn_of_idle_states(edges, list(index), n, m)
     # State variables: every other name, and every target that influences something or is changed by another target.
     state = set(range(n + m, len(index))) | {u for u, _ in edges if n <= u < n + m}
@@ -73,17 +74,20 @@ def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> t
         state |= set(range(n, n + m))  # a target-to-target matrix makes the targets the state
     if local_actors:
         with_edges = {v for _, v in edges if v < n}
-        reads = {(v, u) for u, v in moves if u < n and u not in with_edges and v in state}
+        reads = {(v, u) for u, v in direct if u < n and u not in with_edges and v in state}
     else:
         reads = {(x, i) for x in state for i in range(n)}
-    return moves | reads, len(index)
+    return direct | reads, len(index)
 
 
 def _warn_of_idle_states(edges: set[tuple[int, int]], names: list[str], n: int, m: int) -> None:
     """Warn of a state variable without incoming or without outgoing edges: it is often a mistyped label."""
-    moved, moving = {v for _, v in edges}, {u for u, _ in edges}
-    touched = {v for u, v in edges if u < n}  # the actor that changes it may observe it
-    for idle, what in ((moving - moved, "nothing changes"), (moved - moving - touched, "nothing depends on")):
+    changed_states, changing = {v for _, v in edges}, {u for u, _ in edges}
+    observable = {v for u, v in edges if u < n}  # the actor that changes it may observe it
+    for idle, what in (
+        (changing - changed_states, "nothing changes"),
+        (changed_states - changing - observable, "nothing depends on"),
+    ):
         states = [names[i] for i in sorted(idle) if i >= n + m]
         if states:
             warn(f"dynamics: {what} the state variable {some(states)}; is it a mistyped action or target?")
@@ -116,6 +120,7 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
         if odd is not None:
             raise ValueError(f"dynamics: got {shown(odd)}, want (from, to) pairs of names")
         named = [(str(u), str(v)) for u, v in pairs]
+        # Pairs of numbers are most likely a matrix as nested lists, whose indices would silently become names.
         numbers = any(isinstance(name, Number | np.generic) for pair in pairs for name in pair)
         if numbers and not set(net.actions + net.targets) & {name for pair in named for name in pair}:
             raise ValueError(f"dynamics: got {pairs[0]!r}, want pairs of names; give a matrix as a NumPy array")
@@ -127,6 +132,7 @@ def _reach(step: sparse.csr_array, n: int) -> Any:
     """Return the nodes that can be reached from each of the first n nodes; each pair (source, node) is visited once."""
     reached: Any = sparse.csr_array((n, step.shape[0]), dtype=bool)
     frontier = step[:n]
+    # Only nodes that are new go on, so that cycles end.
     while frontier.nnz:
         reached = (reached + frontier).astype(bool)
         spread = (frontier @ step).astype(bool)

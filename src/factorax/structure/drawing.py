@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import sparse
 
-from .._checks import checked, shown
+from .._checks import checked
+from .._text import counted, shown
 from .factorisation import Factorisation
-from .labels import counted
-from .network import InfluenceNetwork, as_network
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,33 +32,8 @@ _GREEK = (
 _SYMBOL = re.compile(rf"({_GREEK})([0-9]*)|([A-Za-z])([0-9]+)")
 
 
-def draw(
-    net: InfluenceNetwork,
-    style: str = "bipartite",
-    *,
-    factorisation: Factorisation | None = None,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw an influence network with matplotlib.
-
-    - ``"bipartite"``: actions above, targets below, an arrow for every edge, as in Fig. 1 of the paper. Groups of two
-      or more actions of the `factorisation` are drawn next to each other inside a dashed frame.
-    - ``"factored"``: one node per policy factor σᵢ, with its actions listed above it, as in Fig. 2b. The default
-      `factorisation` is the minimum factorisation.
-    - ``"matrix"``: K as an image, for large networks; the rows of a group are framed.
-
-    Soft edges are thinner and paler the smaller their weight. Labels such as ``a1``, ``psi2`` and ``zeta`` are
-    rendered as formulas. Without `ax`, a new figure is created. For other styles and formats, such as LaTeX, use
-    networkx with ``net.to_networkx()``.
-
-    >>> from factorax.structure import gallery
-    >>> net = gallery.three_actions()
-    >>> ax = draw(net, factorisation=net.minimum_factorisation())
-    >>> ax.figure.savefig("network.svg")  # doctest: +SKIP
-    >>> import matplotlib.pyplot as plt
-    >>> plt.close(ax.figure)
-    """
-    net = as_network(net, "net")
+def draw(net: Any, style: str, factorisation: Factorisation | None, ax: "Axes | None") -> "Axes":
+    """Draw an influence network; see `InfluenceNetwork.draw`, which has the same arguments."""
     checked("style", style, Literal["bipartite", "factored", "matrix"])
     check_axes(ax)
     order, groups = _arrange(net, factorisation)
@@ -141,9 +115,7 @@ def draw_matrix(
     return ax
 
 
-def _draw_network_matrix(
-    net: InfluenceNetwork, order: Sequence[int], groups: Sequence[Sequence[int]], ax: "Axes | None"
-) -> "Axes":
+def _draw_network_matrix(net: Any, order: Sequence[int], groups: Sequence[Sequence[int]], ax: "Axes | None") -> "Axes":
     from matplotlib.patches import Rectangle
 
     n, m = net.shape
@@ -161,7 +133,7 @@ def _draw_network_matrix(
     return ax
 
 
-def _arrange(net: InfluenceNetwork, factorisation: Factorisation | None) -> tuple[list[int], list[list[int]]]:
+def _arrange(net: Any, factorisation: Factorisation | None) -> tuple[list[int], list[list[int]]]:
     """Return the order in which actions are drawn, and the groups of two or more actions, which are adjacent in it.
 
     >>> from factorax import InfluenceNetwork
@@ -212,6 +184,7 @@ def _draw_graph(
         ax = _new_axes(2 * half * inch, (highest - lowest) * inch)
     ax.set(xlim=(-half, half), ylim=(lowest, highest), aspect="equal")
     ax.set_axis_off()
+    # Text and arrows are measured in points, so their size depends on the figure.
     box = ax.get_window_extent()
     unit = min(box.width / (2 * half), box.height / (highest - lowest)) * 72 / ax.figure.dpi  # in points
     places = [*zip(x_top, np.full(len(top), height), strict=True), *zip(x_bottom, np.zeros(len(bottom)), strict=True)]

@@ -1,11 +1,11 @@
-"""Find equal rows of a sparse matrix in time linear in the number of its entries."""
+"""Equal rows of a sparse matrix, in time linear in the number of its entries."""
 
 import numpy as np
 from scipy import sparse
 
-_HASHED = 1 << 18
-_COMPARED = 1 << 16
-"""Numbers of edges hashed and compared at a time, so that working sets stay in cache and memory use stays constant."""
+# Edges hashed and compared at a time: working sets stay in cache, and memory use does not grow with the network.
+HASH_CHUNK = 1 << 18
+COMPARE_CHUNK = 1 << 16
 
 
 def group_equal_rows(matrix: sparse.csr_array) -> np.ndarray:
@@ -32,7 +32,8 @@ def _hash_rows(matrix: sparse.csr_array, salt: int) -> np.ndarray:
     row = 0
     while row < n_rows:
         # As many complete rows as fit into a chunk, and at least one.
-        end = indptr.dtype.type(min(int(indptr[row]) + _HASHED, int(indptr[-1])))  # another type would convert indptr
+        # The end has the type of indptr, which searchsorted would otherwise convert.
+        end = indptr.dtype.type(min(int(indptr[row]) + HASH_CHUNK, int(indptr[-1])))
         stop = max(row + 1, int(np.searchsorted(indptr, end, side="right")) - 1)
         edges = slice(indptr[row], indptr[stop])
         key = matrix.indices[edges].astype(np.uint64)
@@ -75,8 +76,8 @@ def _first_equal(hashes: np.ndarray) -> np.ndarray:
     first[order] = np.repeat(order[starts], np.diff(starts, append=n))
     rest = np.flatnonzero(hashes != hashes[first])
     if rest.size:
-        _, again, group_of = np.unique(hashes[rest], return_index=True, return_inverse=True)
-        first[rest] = rest[again[group_of]]
+        _, first_index, group_of = np.unique(hashes[rest], return_index=True, return_inverse=True)
+        first[rest] = rest[first_index[group_of]]
     return first
 
 
@@ -94,7 +95,7 @@ def _rows_equal(matrix: sparse.csr_array, twin: np.ndarray) -> bool:
     start = 0
     while start < len(rows):
         before = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + _COMPARED, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, before + COMPARE_CHUNK, side="right")))
         of_row = count[start:stop]
         mine = np.arange(before, ends[stop - 1]) + np.repeat(to_entry[start:stop], of_row)
         theirs = mine + np.repeat(to_twin[start:stop], of_row)

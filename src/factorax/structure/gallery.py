@@ -1,7 +1,7 @@
 """The example networks drawn in the paper."""
 
+from .factorisation import as_index
 from .network import InfluenceNetwork
-from .partition import as_index
 
 
 def fork() -> InfluenceNetwork:
@@ -21,6 +21,7 @@ def fork_collider() -> InfluenceNetwork:
 
 def complete() -> InfluenceNetwork:
     """Return the network of two actions and two targets with every edge (Fig. 1d): one factor."""
+    # Not a matrix of ones: training does not warn of a network that is complete on purpose.
     return InfluenceNetwork.complete(2, 2)
 
 
@@ -42,6 +43,7 @@ def search_bandit(n: int, k: int | None = None, norm: int = 1) -> InfluenceNetwo
     if isinstance(norm, bool) or norm not in (1, 2):
         raise ValueError(f"norm: got {norm!r}, want 1 or 2")
     distances = [(f"a{i}", f"Delta{i}" if norm == 1 else "Delta") for i in range(1, n + 1)]
+    # The penalty comes last, as do its weight and its target in `problems.search_bandit`.
     penalty = [(f"a{i}", "zeta") for i in range(1, k + 1)]
     return InfluenceNetwork.from_edges(distances + penalty)
 

@@ -1,38 +1,10 @@
 """Labels of actions and targets: validation, abbreviation and lookup."""
 
-import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .._checks import did_you_mean, listed, shown
-
-
-class StructureWarning(UserWarning):
-    """Warns of an influence network that is valid but probably not intended."""
-
-
-def warn(message: str, category: type[Warning] = StructureWarning) -> None:
-    """Issue a warning that points at the caller's line outside this package, however deep the call is."""
-    depth, frame = 2, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "factorax":
-        depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=depth)
-
-
-def some(names: Sequence[str], limit: int = 5) -> str:
-    """Return a list of names, abbreviated for messages: ``'a1', 'a2' and 7 more``."""
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count with its noun: `one` for a count of 1, otherwise `many` (by default `one` plus "s").
-
-    >>> counted(1, "edge is", "edges are"), counted(3, "target")
-    ('1 edge is', '3 targets')
-    """
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
+from .._checks import listed
+from .._text import counted, did_you_mean, some
 
 
 def sizes_label(n: int, m: int, n_edges: int, kind: str = "") -> str:
@@ -50,14 +22,13 @@ def default_labels(prefix: str, size: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{i}" for i in range(1, size + 1))
 
 
-def own_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] | None:
-    """Return the labels that the user chose, or None if they are the default labels."""
+def custom_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] | None:
+    """Return the labels unless they are the default labels, which are None."""
     return None if not labels or labels == default_labels(prefix, len(labels)) else labels
 
 
 def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
     """Return labels as unique strings; raise if their number is not `size`, or if labels repeat."""
-    refuse_string(labels, argument)
     names = tuple(str(label) for label in listed(argument, labels, "a list of labels"))
     if size is not None and len(names) != size:
         raise ValueError(
@@ -65,6 +36,7 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
             f"{'row' if argument == 'actions' else 'column'} of the influence matrix"
         )
     try:
+        # Labels are written to files and sent to terminals; a lone surrogate can be neither.
         "".join(names).encode()
     except UnicodeEncodeError as error:
         raise ValueError(
@@ -73,19 +45,9 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
     if len(set(names)) < len(names):
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"{argument}: got {some(repeated)} more than once; want unique labels")
-    if size == 0:
+    if not names:
         raise ValueError(f"{argument}: got an empty list, want at least one label")
     return names
-
-
-def check_same_labels(first: Sequence[str], second: Sequence[str], argument: str, side: str) -> None:
-    """Raise if two networks of equal shape have different labels on one `side`, ``"actions"`` or ``"targets"``."""
-    if first != second:
-        a, b = next(pair for pair in zip(first, second, strict=True) if pair[0] != pair[1])
-        raise ValueError(
-            f"{argument}: {side} differ ({a!r} against {b!r}), want the same; reorder them with select(), "
-            "or rename them with relabel()"
-        )
 
 
 def check_distinct(actions: Sequence[str], targets: Sequence[str]) -> None:
@@ -98,19 +60,14 @@ def check_distinct(actions: Sequence[str], targets: Sequence[str]) -> None:
         )
 
 
-def refuse_string(labels: object, argument: str) -> None:
-    """Raise TypeError for a string, which is a sequence of strings but hardly ever intended as one."""
-    if isinstance(labels, str):
-        raise TypeError(f"{argument}: got the string {shown(labels)}, want a list of labels such as [{shown(labels)}]")
-
-
 def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """Return one name per group: the name of a single member, or ``a1+a2``, with primes added if it is in use."""
-    listed = list(groups)
-    used = {group[0] for group in listed if len(group) == 1}
+    groups = list(groups)
+    used = {group[0] for group in groups if len(group) == 1}
     names = []
-    for group in listed:
+    for group in groups:
         name = "+".join(group)
+        # A single action may have the label ``a+b``.
         while len(group) > 1 and name in used:
             name += "′"
         used.add(name)
@@ -120,7 +77,7 @@ def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:
     """Return the index of each wanted label among the known ones; raise ValueError for unknown labels."""
-    refuse_string(wanted, argument)
+    # A dictionary, so that a list of edges takes linear time.
     index = {name: i for i, name in enumerate(known)}
     names = [str(w) for w in listed(argument, wanted, "a list of labels")]
     unknown = sorted({n for n in names if n not in index})
@@ -128,21 +85,3 @@ def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> 
         hint = did_you_mean(unknown[0], known, quoted=True)
         raise ValueError(f"{argument}: unknown label {some(unknown)}; known: {some(known)}{hint}")
     return [index[n] for n in names]
-
-
-def printable(text: object, keep: str = "", limit: int = 200) -> str:
-    r"""Return text with non-printable characters escaped, abbreviated to `limit` characters.
-
-    Names may come from untrusted files, may be of any length, and some characters are commands to a terminal.
-
-    - `keep`: characters that are not escaped, such as line breaks.
-
-    >>> printable("chain\x1b[2J\u202e")
-    'chain\\x1b[2J\\u202e'
-    >>> printable("x" * 1000, limit=10)
-    'xxxxxxxxxx… (1,000 characters)'
-    """
-    full = str(text)
-    rest = "" if len(full) <= limit else f"… ({len(full):,} characters)"
-    shown = (c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in full[:limit])
-    return "".join(shown) + rest

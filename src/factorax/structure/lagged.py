@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import Whole, check_type, checked, real_array, shown
+from .._checks import Whole, check_type, checked, real_array
+from .._text import shown
 from .base_network import BaseNetwork, RolloutCredit, RolloutView, refuse_critic_of_factors
 from .closure import influences
+from .factorisation import namespace
 from .labels import edge_label, sizes_label
 from .network import InfluenceNetwork, as_network
-from .partition import namespace
 
 
 class LaggedNetwork(BaseNetwork):
@@ -53,6 +54,7 @@ class LaggedNetwork(BaseNetwork):
         count: Any = 0 * first.matrix.astype(int)
         for net in self.parts.values():
             count = count + net.matrix.astype(bool).astype(int)
+        # An edge in two parts would be credited twice.
         if count.max() > 1:
             i, j = np.argwhere(count.toarray() > 1)[0]
             raise ValueError(
@@ -73,9 +75,10 @@ class LaggedNetwork(BaseNetwork):
             )
         if matrix.max(initial=-1) < 0:
             raise ValueError(f"lags: got {shown(lags)}, which has no edge; want at least one entry of 0 or more")
-        closed = InfluenceNetwork(matrix >= 0, actions, targets)
-        names = closed.actions, closed.targets
+        network = InfluenceNetwork(matrix >= 0, actions, targets)
+        names = network.actions, network.targets
         return cls(
+            # One lag alone may leave actions without edges, which is no reason to warn.
             {int(lag): InfluenceNetwork._derive(matrix == lag, *names) for lag in np.unique(matrix[matrix >= 0])}
         )
 
@@ -98,9 +101,9 @@ class LaggedNetwork(BaseNetwork):
         n, m = net.shape
         edges, size = influences(net, dynamics, local_actors=local_actors)
         # States change at the next step; rewards and actors read the current state.
-        moves = {(u, v) for u, v in edges if v >= n + m or (n <= u < n + m and n <= v < n + m)}
+        state_changes = {(u, v) for u, v in edges if v >= n + m or (n <= u < n + m and n <= v < n + m)}
         u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
-        takes = [float(edge in moves) for edge in sorted(edges)]
+        takes = [float(edge in state_changes) for edge in sorted(edges)]
         steps = dijkstra(sparse.csr_array((takes, (u, v)), (size, size)), indices=np.arange(n))[:, n : n + m]
         return cls.from_lags(np.where(np.isfinite(steps), steps, -1).astype(int), net.actions, net.targets)
 
@@ -126,6 +129,7 @@ class LaggedNetwork(BaseNetwork):
         """Return K[τ], the network of the edges that start at this lag or earlier."""
         lag = checked("lag", lag, Whole)
         nets = list(self.parts.values())
+        # Before the first lag there are no edges, but the same shape.
         total = sum((net.matrix for at, net in self.parts.items() if at <= lag), start=0 * nets[0].matrix)
         return InfluenceNetwork._derive(total, nets[0].actions, nets[0].targets)
 

@@ -1,6 +1,7 @@
 """Influence networks: which action can change which target (Defs. 3.1 and 3.2 of the paper)."""
 
 import copy
+import hashlib
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -10,30 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import is_traced
+from .._checks import check_type, is_traced, listed
+from .._text import counted, shown, some, warn
 from .base_network import BaseNetwork
-from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_maps
-from .equal_rows import group_equal_rows
-from .factorisation import Factorisation, merge_rows
-from .forms import Form, Ones, choose_form
-from .labels import (
-    check_labels,
-    check_same_labels,
-    counted,
-    default_labels,
-    join_labels,
-    own_labels,
-    positions,
-    sizes_label,
-    some,
-    warn,
-)
-from .matrices import canonical, connected_blocks, digest, fills_component, isolated
-from .partition import PartitionMap, as_index, is_array
+from .factorisation import Factorisation, PartitionMap, as_index, is_array
+from .labels import check_distinct, check_labels, custom_labels, default_labels, join_labels, positions, sizes_label
 
 if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.axes import Axes
+
+    from .forms import Form
 
 HINT = "an array, nested lists or a scipy.sparse matrix also work"
 
@@ -60,10 +48,15 @@ class InfluenceNetwork(BaseNetwork):
     def __init__(
         self, matrix: Any, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ):
-        self._set(matrix)
-        n, m = self.shape
-        vars(self)["_actions"] = None if actions is None else check_labels(actions, n, "actions")
-        vars(self)["_targets"] = None if targets is None else check_labels(targets, m, "targets")
+        matrix = canonical(matrix)
+        n, m = matrix.shape
+        vars(self).update(
+            # None for default labels, which are created on request: a million of them take 64 MB.
+            _matrix=matrix,
+            _shape=(n, m),
+            _actions=None if actions is None else check_labels(actions, n, "actions"),
+            _targets=None if targets is None else check_labels(targets, m, "targets"),
+        )
         self._warn_of_isolated()
 
     is_fixed = True
@@ -71,8 +64,6 @@ class InfluenceNetwork(BaseNetwork):
     _actions: tuple[str, ...] | None
     _targets: tuple[str, ...] | None
 
-    form: Form
-    """How K is applied to a target vector: the cheapest form, chosen once when the network is created."""
     factorisation: Factorisation | None = None
     """The actions that each row stands for if the network was created by `factor`, otherwise None."""
     made_complete: bool = False
@@ -99,7 +90,36 @@ class InfluenceNetwork(BaseNetwork):
         >>> InfluenceNetwork.from_edges([("a1", "psi1"), ("a1", "psi2", 0.5)]).to_dense()
         array([[1. , 0.5]])
         """
-        return cls(*matrix_of_edges(edges, actions, targets))
+        want = "(action, target) or (action, target, weight)"
+        edges = [
+            tuple(edge) if np.iterable(edge) and not isinstance(edge, str) else edge
+            for edge in listed("edges", edges, f"a list of {want}")
+        ]
+        for edge in edges:
+            if not isinstance(edge, tuple) or len(edge) not in (2, 3):
+                raise ValueError(f"edges: got {shown(edge)}, want {want}")
+        if not edges and (actions is None or targets is None):
+            raise ValueError(
+                "edges: got an empty list, want at least one edge, or the labels of all actions and targets"
+            )
+        row_labels, column_labels = ([str(edge[side]) for edge in edges] for side in (0, 1))
+        names = (
+            check_labels(dict.fromkeys(row_labels) if actions is None else actions, None, "actions"),
+            check_labels(dict.fromkeys(column_labels) if targets is None else targets, None, "targets"),
+        )
+        rows = positions(row_labels, names[0], "edges (actions)")
+        columns = positions(column_labels, names[1], "edges (targets)")
+        weight_of: dict[tuple[int, int], float] = {}
+        for edge, row, column in zip(edges, rows, columns, strict=True):
+            # A repeated edge is one edge; SciPy would add up its weights.
+            weight = 1.0 if len(edge) == 2 else _weight(edge)
+            if weight_of.setdefault((row, column), weight) != weight:
+                raise ValueError(
+                    f"edges: {edge[0]!r} → {edge[1]!r} is listed twice with different weights; want it once"
+                )
+        cells = np.array(list(weight_of), dtype=np.int64).reshape(-1, 2)
+        weights = np.array(list(weight_of.values()), dtype=np.float64)
+        return cls(sparse.coo_array((weights, tuple(cells.T)), (len(names[0]), len(names[1]))), *names)
 
     @classmethod
     def from_partition_maps(
@@ -111,7 +131,25 @@ class InfluenceNetwork(BaseNetwork):
         array([[ True, False],
                [ True,  True]])
         """
-        return cls(*matrix_of_maps(maps, actions))
+        check_type("maps", maps, Mapping, "a dictionary from each target to its actions")
+        if not maps:
+            raise ValueError("maps: got {}, want at least one target and its actions")
+        sizes = {sigma.size for sigma in maps.values() if isinstance(sigma, PartitionMap)}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"maps: got partition maps of different sizes {sorted(sizes)}; want maps of one action space"
+            )
+        if sizes:
+            size = sizes.pop()
+            actions = check_labels(default_labels("a", size) if actions is None else actions, size, "actions")
+        edges: list[tuple[Any, Any]] = []
+        for target, sigma in maps.items():
+            if isinstance(sigma, PartitionMap):
+                parents = [actions[i] for i in sigma.indices]  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
+            else:
+                parents = listed(f"maps[{target!r}]", sigma, "a list of actions")
+            edges += [(action, target) for action in parents]
+        return cls.from_edges(edges, actions, list(maps))
 
     @classmethod
     def from_networkx(cls, graph: "nx.Graph") -> "InfluenceNetwork":
@@ -120,7 +158,27 @@ class InfluenceNetwork(BaseNetwork):
         Nodes with ``bipartite=0`` are actions, nodes with ``bipartite=1`` are targets. Edges may be undirected or lead
         from action to target; an edge's ``weight`` makes the network soft.
         """
-        return cls(*matrix_of_graph(graph))
+        if not hasattr(graph, "nodes"):
+            raise TypeError(f"graph: got {shown(graph)}, want a networkx graph with actions and targets")
+        if not len(graph.nodes):
+            raise ValueError(f"graph: got {shown(graph)} without nodes, want actions and targets")
+        side = graph.nodes(data="bipartite")
+        unmarked = [str(node) for node, s in side if s not in (0, 1)]
+        if unmarked:
+            raise ValueError(
+                f"graph: {some(unmarked)} has no attribute bipartite, want 0 (action) or 1 (target); set it with "
+                "graph.add_node(name, bipartite=0)"
+            )
+        edges = []
+        for u, v, weight in graph.edges(data="weight", default=1.0):
+            if not graph.is_directed() and side[u] == 1:  # networkx lists either end of an undirected edge first
+                u, v = v, u
+            if side[u] != 0 or side[v] != 1:
+                raise ValueError(
+                    f"graph: got the edge {u!r} → {v!r}, want edges from an action to a target; reverse or remove it"
+                )
+            edges.append((u, v, weight))
+        return cls.from_edges(edges, [a for a, s in side if s == 0], [t for t, s in side if s == 1])
 
     @classmethod
     def complete(cls, n: int, m: int) -> "InfluenceNetwork":
@@ -131,7 +189,7 @@ class InfluenceNetwork(BaseNetwork):
         """
         self = cls.__new__(cls)
         shape = as_index(n, "n", least=1), as_index(m, "m", least=1)
-        vars(self).update(_shape=shape, _actions=None, _targets=None, form=Ones(n), made_complete=True)
+        vars(self).update(_shape=shape, _actions=None, _targets=None, made_complete=True)
         return self
 
     @classmethod
@@ -165,6 +223,14 @@ class InfluenceNetwork(BaseNetwork):
                 "needs no matrix"
             )
         return canonical(np.ones(self.shape, dtype=bool))
+
+    @cached_property
+    def form(self) -> "Form":
+        """How K is applied to a target vector: the cheapest form, chosen once, when K is first applied."""
+        from .forms import Ones, choose_form
+
+        # A complete network gets its form without its matrix, which might not fit into memory.
+        return choose_form(self._matrix) if self._has_matrix else Ones(self.shape[0])
 
     @cached_property
     def actions(self) -> tuple[str, ...]:
@@ -226,6 +292,8 @@ class InfluenceNetwork(BaseNetwork):
         """
         if not self._has_matrix:  # complete: one factor
             return Factorisation.from_group_of(np.zeros(self.shape[0], dtype=np.int64))
+        from .equal_rows import group_equal_rows
+
         return Factorisation.from_group_of(group_equal_rows(self._matrix))
 
     def factor(self, factorisation: Factorisation | Iterable[Iterable[str]]) -> "InfluenceNetwork":
@@ -245,9 +313,17 @@ class InfluenceNetwork(BaseNetwork):
                 "the network"
             )
         names = None
+        # Default labels of single actions stay default, so that equal networks stay equal.
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
             names = join_labels([self.actions[i] for i in group] for group in factorisation.groups)
-        network = self._derive(merge_rows(self._matrix, factorisation), names, self._targets)
+        coo = self._matrix.tocoo()
+        row, column = factorisation.group_of[coo.row], coo.col
+        order = np.lexsort((coo.data, column, row))[::-1]  # the heaviest of several merged edges comes first
+        row, column, weight = row[order], column[order], coo.data[order]
+        first = np.ones(len(row), dtype=bool)
+        first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+        merged = sparse.coo_array((weight[first], (row[first], column[first])), (len(factorisation), self.shape[1]))
+        network = self._derive(merged, names, self._targets)
         vars(network).update(factorisation=factorisation, lacks_reactions=self.lacks_reactions)
         return network
 
@@ -258,7 +334,13 @@ class InfluenceNetwork(BaseNetwork):
 
     def components(self) -> tuple["InfluenceNetwork", ...]:
         """Return the connected components as networks: sub-problems without a common target."""
-        return tuple(self._select(rows, columns) for rows, columns in connected_blocks(self._matrix))
+        label = self._component_of()
+        sides = (
+            np.split(np.argsort(side, kind="stable"), np.cumsum(np.bincount(side, minlength=label.max() + 1))[:-1])
+            for side in (label[: self.shape[0]], label[self.shape[0] :])
+        )
+        blocks = zip(*sides, strict=True)
+        return tuple(self._select(rows, columns) for rows, columns in blocks if rows.size and columns.size)
 
     def coparent_condition(self) -> np.ndarray:
         """Return whether the paper's two-term variance formula is exact for each action; shape ``(n_actions,)``.
@@ -273,7 +355,12 @@ class InfluenceNetwork(BaseNetwork):
         """
         if not self._has_matrix:  # complete
             return np.ones(self.shape[0], dtype=bool)
-        return fills_component(self._matrix)
+        label, n = self._component_of(), self.shape[0]
+        targets_in_component = np.bincount(label[n:], minlength=label.max() + 1)
+        degree, coo = np.diff(self._matrix.indptr), self._matrix.tocoo()
+        holds = degree == np.where(degree == 0, 0, targets_in_component[label[:n]])
+        holds[coo.row[coo.data != 1]] = False
+        return holds
 
     # ---- combining and selecting --------------------------------------------------------------------------
 
@@ -298,9 +385,10 @@ class InfluenceNetwork(BaseNetwork):
         n, m = self.shape
         new_actions = self._actions if actions is None else check_labels(actions, n, "actions")
         new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
+        # Labels do not change K, so the matrix and its form are shared.
         network = copy.copy(self)
-        for known in ("actions", "targets", "partition_maps", "_digest"):
-            vars(network).pop(known, None)
+        for name in ("actions", "targets", "partition_maps", "_digest"):
+            vars(network).pop(name, None)
         vars(network).update(_actions=new_actions, _targets=new_targets)
         return network
 
@@ -311,20 +399,22 @@ class InfluenceNetwork(BaseNetwork):
         rows = range(self.shape[0]) if actions is None else positions(actions, self.actions, "actions")
         columns = range(self.shape[1]) if targets is None else positions(targets, self.targets, "targets")
         network = self._select(np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64))
+        # A selection may cut off the last edge of an action or a target.
         network._warn_of_isolated()
         return network
-
-    def close_over(self, dynamics: Any, *, local_actors: bool = True) -> "InfluenceNetwork":
-        """Return the network of returns of this one-step reward network; see `factorax.structure.close_over`."""
-        from .closure import close_over
-
-        return close_over(self, dynamics, local_actors=local_actors)
 
     # ---- conversion and files -----------------------------------------------------------------------------
 
     def to_networkx(self) -> "nx.DiGraph":
         """Return a bipartite directed graph, actions → targets, in networkx's convention (see `from_networkx`)."""
-        return graph_of(self.actions, self.targets, self.edges())
+        import networkx as nx
+
+        check_distinct(self.actions, self.targets)
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.actions, bipartite=0)
+        graph.add_nodes_from(self.targets, bipartite=1)
+        graph.add_edges_from((a, t, {"weight": weight[0]} if weight else {}) for a, t, *weight in self.edges())
+        return graph
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to `path`: ``.json`` (to read and edit by hand) or ``.npz`` (compact, for large networks)."""
@@ -337,15 +427,33 @@ class InfluenceNetwork(BaseNetwork):
         """Read a network from a file that `save` wrote, in either format."""
         from .storage import load
 
-        return load(path)
+        return load(path, InfluenceNetwork)
 
     def draw(
         self, style: str = "bipartite", *, factorisation: Factorisation | None = None, ax: "Axes | None" = None
     ) -> "Axes":
-        """Draw with matplotlib: ``"bipartite"``, ``"factored"`` or ``"matrix"``; see `factorax.structure.draw`."""
+        r"""Draw with matplotlib.
+
+        - ``"bipartite"``: actions above, targets below, an arrow for every edge, as in Fig. 1 of the paper. Groups of
+          two or more actions of the `factorisation` are drawn next to each other inside a dashed frame.
+        - ``"factored"``: one node per policy factor σᵢ, with its actions listed above it, as in Fig. 2b. The default
+          `factorisation` is the minimum factorisation.
+        - ``"matrix"``: K as an image, for large networks; the rows of a group are framed.
+
+        Soft edges are thinner and paler the smaller their weight. Labels such as ``a1``, ``psi2`` and ``zeta`` are
+        rendered as formulas. Without `ax`, a new figure is created. For other styles and formats, such as LaTeX, use
+        networkx with ``net.to_networkx()``.
+
+        >>> from factorax.structure import gallery
+        >>> net = gallery.three_actions()
+        >>> ax = net.draw(factorisation=net.minimum_factorisation())
+        >>> ax.figure.savefig("network.svg")  # doctest: +SKIP
+        >>> import matplotlib.pyplot as plt
+        >>> plt.close(ax.figure)
+        """
         from .drawing import draw
 
-        return draw(self, style, factorisation=factorisation, ax=ax)
+        return draw(self, style, factorisation, ax)
 
     # ---- internals ----------------------------------------------------------------------------------------
 
@@ -360,12 +468,9 @@ class InfluenceNetwork(BaseNetwork):
         return {name: vars(self)[name] for name in attributes if name in vars(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        matrix = state.pop("_matrix", None)
         vars(self).update(state)
-        if matrix is None:
-            vars(self)["form"] = Ones(self.shape[0])
-        else:
-            self._set(matrix)
+        if self._has_matrix:  # arrays are writable after unpickling
+            vars(self)["_matrix"] = canonical(self._matrix)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._digest == other._digest
@@ -380,9 +485,14 @@ class InfluenceNetwork(BaseNetwork):
 
     @cached_property
     def _digest(self) -> bytes:
-        is_complete = self.density == 1 and not self.is_soft
-        labels = [own_labels(self._actions, "a"), own_labels(self._targets, "psi")]
-        return digest(self.shape, None if is_complete else self._matrix, labels)
+        """A hash that is equal for equal networks, whether labels and the matrix of ones are stored or not."""
+        digest = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
+        # A complete network may not have a matrix, so its hash is that of its shape.
+        if self.density < 1 or self.is_soft:
+            for array in (self._matrix.indptr, self._matrix.indices, self._matrix.data):
+                digest.update(array.tobytes())
+        digest.update(repr([custom_labels(self._actions, "a"), custom_labels(self._targets, "psi")]).encode())
+        return digest.digest()
 
     @classmethod
     def _derive(
@@ -390,23 +500,26 @@ class InfluenceNetwork(BaseNetwork):
     ) -> "InfluenceNetwork":
         """Return a network with labels that are already checked, without repeating warnings."""
         self = cls.__new__(cls)
-        self._set(matrix)
-        vars(self).update(_actions=actions, _targets=targets)
-        return self
-
-    def _set(self, matrix: Any) -> None:
         matrix = canonical(matrix)
-        vars(self).update(_matrix=matrix, _shape=matrix.shape, form=choose_form(matrix))
+        vars(self).update(_matrix=matrix, _shape=matrix.shape, _actions=actions, _targets=targets)
+        return self
 
     def _combine(self, other: Any, operation: Callable[[Any, Any], Any]) -> "InfluenceNetwork":
         """Return the network with the result of an operation on both matrices, with the labels of this one."""
         other = as_network(other, "other")
         if self.shape != other.shape:
             raise ValueError(f"other: got shape {other.shape}, want {self.shape}, the shape of the first network")
-        check_same_labels(self.actions, other.actions, "other", "actions")
-        check_same_labels(self.targets, other.targets, "other", "targets")
-        matrix = operation(self.matrix.astype(np.float64), other.matrix.astype(np.float64))
-        network = self._derive(matrix, self._actions, self._targets)
+        for side, first, second in (
+            ("actions", self.actions, other.actions),
+            ("targets", self.targets, other.targets),
+        ):
+            if first != second:
+                a, b = next(pair for pair in zip(first, second, strict=True) if pair[0] != pair[1])
+                raise ValueError(
+                    f"other: {side} differ ({a!r} against {b!r}), want the same; reorder them with select(), or rename "
+                    "them with relabel()"
+                )
+        network = self._derive(operation(self._matrix, other._matrix), self._actions, self._targets)
         network._warn_of_isolated()
         return network
 
@@ -419,8 +532,17 @@ class InfluenceNetwork(BaseNetwork):
         targets = check_labels((self.targets[j] for j in columns), len(columns), "targets")
         return self._derive(self._matrix[rows][:, columns], actions, targets)
 
+    def _component_of(self) -> np.ndarray:
+        """Return the connected component of every action, then of every target, shape ``(n + m,)``."""
+        from scipy.sparse.csgraph import connected_components  # slow to import
+
+        (n, m), coo = self.shape, self._matrix.tocoo()
+        both = sparse.coo_array((np.ones(coo.nnz, dtype=np.int8), (coo.row, coo.col + n)), (n + m, n + m))
+        return connected_components(both, directed=False)[1]
+
     def _warn_of_isolated(self) -> None:
-        rows, columns = isolated(self._matrix)
+        rows = np.flatnonzero(np.diff(self._matrix.indptr) == 0)
+        columns = np.flatnonzero(np.bincount(self._matrix.indices, minlength=self._matrix.shape[1]) == 0)
         if rows.size:
             warn(f"action {some([self.actions[i] for i in rows])} influences no target, so its gradient is zero")
         if columns.size:
@@ -430,14 +552,62 @@ class InfluenceNetwork(BaseNetwork):
             )
 
 
-def is_matrix(value: Any) -> bool:
-    """Return whether `value` is an array, a sparse matrix or a list, and may therefore stand for K."""
-    return isinstance(value, list | tuple) or sparse.issparse(value) or is_array(value)
+def canonical(matrix: Any) -> sparse.csr_array:
+    """Return K as a read-only CSR matrix with sorted indices and no stored zeros.
+
+    The entries are boolean if all weights are 0 or 1, and float64 otherwise.
+    """
+    raw: Any = matrix
+    if not sparse.issparse(matrix):
+        try:
+            raw = np.asarray(matrix)
+        except ValueError as error:
+            raise ValueError(
+                f"matrix: got {shown(matrix)}, with rows of different lengths; want a rectangular matrix"
+            ) from error
+    if raw.ndim != 2:
+        got = f"shape {raw.shape}" if raw.ndim else shown(matrix)
+        raise ValueError(f"matrix: got {got}, want two dimensions (n_actions, n_targets)")
+    if raw.dtype.kind not in "biuf":
+        raise TypeError(f"matrix: got entries of type {raw.dtype}, want booleans or weights in [0, 1]")
+    if 0 in raw.shape:
+        raise ValueError(f"matrix: got shape {raw.shape}, want at least one action and one target")
+    if raw.dtype != np.bool_:
+        raw = raw.astype(np.float64)
+    csr = sparse.csr_array(raw, copy=True)  # never share or modify the caller's matrix
+    csr.sum_duplicates()
+    if csr.dtype != np.bool_:
+        if not ((csr.data >= 0) & (csr.data <= 1)).all():
+            worst = csr.data[np.argmax(np.maximum(-csr.data, csr.data - 1))]  # NaN, if there is one
+            raise ValueError(f"matrix: holds the weight {worst:g}; want booleans or weights in [0, 1]")
+        if np.isin(csr.data, (0, 1)).all():
+            csr = csr.astype(np.bool_)
+    csr.eliminate_zeros()
+    csr.sort_indices()
+    if max(csr.nnz, *csr.shape) < 2**31:  # one index type, so that equal networks have equal hashes
+        csr.indices, csr.indptr = csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
+    for array in (csr.data, csr.indices, csr.indptr):
+        array.setflags(write=False)
+    return csr
+
+
+def _weight(edge: Sequence[Any]) -> float:
+    try:
+        weight = float(edge[2])
+    except (TypeError, ValueError, OverflowError):
+        weight = float("nan")
+    if not 0 <= weight <= 1:
+        raise ValueError(f"edges: {edge[0]!r} → {edge[1]!r} has the weight {edge[2]!r}, want a number in [0, 1]")
+    return weight
 
 
 def network_of(value: Any, argument: str) -> Any:
-    """Return a plain matrix as an `InfluenceNetwork` and any other value unchanged."""
-    return as_network(value, argument) if is_matrix(value) else value
+    """Return a plain matrix (an array, a sparse matrix or a list) as a network, and any other value unchanged."""
+    return as_network(value, argument) if not isinstance(value, BaseNetwork) and _is_matrix(value) else value
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, list | tuple) or sparse.issparse(value) or is_array(value)
 
 
 def as_network(value: Any, argument: str, hint: str = HINT) -> InfluenceNetwork:
@@ -453,7 +623,7 @@ def as_network(value: Any, argument: str, hint: str = HINT) -> InfluenceNetwork:
     """
     if isinstance(value, InfluenceNetwork):
         return value
-    if not is_matrix(value):
+    if not _is_matrix(value):
         raise TypeError(f"{argument}: got {type(value).__name__}, want an InfluenceNetwork; {hint}")
     if is_traced(value):
         raise TypeError(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from scipy import sparse
 
-from .._checks import NotNegative, Range, checked, listed, real_array, shown
+from .._checks import NotNegative, Range, checked, listed, real_array
+from .._text import shown
+from .factorisation import as_index
 from .network import InfluenceNetwork
-from .partition import as_index
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -64,6 +65,7 @@ def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
     reach = sparse.eye_array(len(nodes), dtype=bool, format="csr")
     for _ in range(k):
         wider = reach @ step
+        # Nothing new is within reach; k may be larger than any distance.
         if wider.nnz == reach.nnz:
             break
         reach = wider
@@ -106,6 +108,7 @@ def spatial_discount(
     d = real_array("distances", distances, finite=False).astype(np.float64)
     if d.ndim != 2 or np.isnan(d).any() or (d < 0).any():
         raise ValueError(f"distances: got {shown(distances)}, want a matrix of numbers ≥ 0 without NaN")
+    # 1 ** inf is 1: unreachable pairs have no edge at any alpha.
     near = np.isfinite(d) if radius is None else np.isfinite(d) & (d <= radius)
     return InfluenceNetwork(np.where(near, alpha ** np.where(near, d, 0), 0), nodes, nodes)
 

@@ -8,11 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from .._checks import Count, Share, Whole, checked, is_traced
+from .._text import counted
 from .base_network import BaseNetwork, RolloutView
-from .factorisation import Factorisation
-from .labels import counted
+from .factorisation import Factorisation, is_array, namespace
 from .network import InfluenceNetwork, as_network
-from .partition import is_array, namespace
 
 RAMPS: dict[str, Callable[[Any, Any], Any]] = {
     "linear": lambda x, xp: x,
@@ -40,6 +39,7 @@ class Blend:
             object.__setattr__(self, "end", as_network(self.end, "end"))
         if self.start.shape != self.end.shape:
             raise ValueError(f"start, end: got {self.start!r} and {self.end!r}; want the same actions and targets")
+        # A traced weight has no value; `NetworkSchedule.at` clips it to [0, 1].
         if not is_traced(self.w) and not is_array(self.w):
             checked("w", self.w, Share)
 
@@ -94,6 +94,7 @@ class NetworkSchedule(BaseNetwork):
                     f"networks[{i}]: got {net!r} after {first!r}; want the same actions and targets, in the same order "
                     "(rename them with relabel())"
                 )
+        # Numbers of steps are often written as 1e6, a float.
         steps, delay = (int(x) if isinstance(x, float) and x.is_integer() else x for x in (steps, delay))
         self.steps, self.delay = checked("steps", steps, Count), checked("delay", delay, Whole)
         if steps < len(networks) - 1:
@@ -114,11 +115,12 @@ class NetworkSchedule(BaseNetwork):
         if step.ndim != 0:
             raise ValueError(f"step: got shape {step.shape}, want a number")
         xp = namespace(step)
-        now: Any = self.networks[0]
+        # Parts that have ended weigh 1 and those to come 0, so that one compiled program serves all steps.
+        blend: Any = self.networks[0]
         for net, (start, stop) in zip(self.networks[1:], pairwise(self.boundaries), strict=True):
             progress = xp.clip((step - start) / (stop - start), 0.0, 1.0)
-            now = Blend(now, net, RAMPS[self.ramp](progress, xp))
-        return now
+            blend = Blend(blend, net, RAMPS[self.ramp](progress, xp))
+        return blend
 
     @property
     def static(self) -> InfluenceNetwork:

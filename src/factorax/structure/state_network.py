@@ -4,7 +4,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._checks import check_type, shown
+from .._checks import check_type
+from .._text import shown
 from .base_network import BaseNetwork, KArray, RolloutView, refuse_critic_of_factors
 from .network import InfluenceNetwork, as_network
 
@@ -60,6 +61,7 @@ class StateNetwork(BaseNetwork):
                 "arrays without values. Write it with jax.numpy: jnp.where and jnp.asarray instead of np.where "
                 "and np.asarray, and jnp.where instead of if"
             ) from error
+        # A matrix of a wrong shape would broadcast and give credit silently.
         want = (*obs.shape[:-1], *self.support.shape)
         if tuple(matrix.shape) != want:
             raise ValueError(

@@ -10,7 +10,7 @@ from integrations.environments import EYE
 from integrations.rllib.environments import HOST, mixed
 from integrations.rllib.learner_cases import NETWORK, SPACES, Data, make_learner
 
-from factorax.integrations.rllib import FactoredPPO, FactoredPPOConfig, JointEnv
+from factorax.integrations.rllib import FactoredPPOAlgorithm, FactoredPPOConfig, JointEnv
 
 pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
 with warnings.catch_warnings():
@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     pytest.importorskip("ray.rllib", reason="RLlib is an extra, in an environment of its own", exc_type=ImportError)
 
 
-def test_it_learns_and_is_saved_and_loaded(tmp_path):
+def test_algorithm_learns_saves_and_loads(tmp_path):
     config = (
         FactoredPPOConfig()
         .problem("contextual-bandit:6")
@@ -31,7 +31,7 @@ def test_it_learns_and_is_saved_and_loaded(tmp_path):
         result = algorithm.train()["env_runners"]
     assert result["episode_return_mean"] > 0.85 * 6  # chance has half of it
     folder = algorithm.save_to_path(str(tmp_path / "saved"))
-    again = FactoredPPO.from_checkpoint(folder)
+    again = FactoredPPOAlgorithm.from_checkpoint(folder)
     assert again.config.network == algorithm.config.network
     ours, theirs = (one.get_module().state_dict() for one in (algorithm, again))
     for name, value in ours.items():
@@ -40,7 +40,7 @@ def test_it_learns_and_is_saved_and_loaded(tmp_path):
     again.stop()
 
 
-def test_actions_of_several_kinds_and_env_runners_of_their_own():
+def test_mixed_actions_with_remote_env_runners():
     config = (
         FactoredPPOConfig()
         .problem(mixed())
@@ -53,7 +53,7 @@ def test_actions_of_several_kinds_and_env_runners_of_their_own():
     assert np.isfinite(result["learners"]["default_policy"]["total_loss"])
 
 
-def test_what_is_wrong_is_said():
+def test_bad_input_is_named():
     with pytest.raises(TypeError, match=r"network: got NoneType, want an InfluenceNetwork; use \.problem"):
         make_learner(SPACES["box"])
     with pytest.raises(ValueError, match=r"weights: got \[1.0\], want 2 finite numbers"):
@@ -72,18 +72,18 @@ def test_what_is_wrong_is_said():
         make_learner(gym.spaces.Dict(a=SPACES["box"]), network=NETWORK)
     of = make_learner(SPACES["box"], network=NETWORK)
     data = Data(SPACES["box"], 3, 3)
-    with pytest.raises(ValueError, match=r'info\["vector_reward"\] has 3 parts, but the network has 2 columns'):
+    with pytest.raises(ValueError, match=r'returned 3 in info\["vector_reward"\], but the network has 2 targets'):
         data.train_batch(of)
     data.infos = lambda t, b: {"vector_reward": np.zeros(2), "factor_mask": [True]}
     with pytest.raises(ValueError, match=r'info\["factor_mask"\] has shape \(1,\), want \(3,\)'):
         data.train_batch(of)
     data.infos = lambda t, b: {}
-    with pytest.raises(ValueError, match=r'info of a step has no "vector_reward", but the network has 2 targets'):
+    with pytest.raises(ValueError, match="returned only the reward, but the network has 2 targets"):
         data.train_batch(of)
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a learner asks for a processor")
-def test_two_learners_of_their_own():
+def test_two_remote_learners():
     config = (
         FactoredPPOConfig()
         .problem("contextual-bandit:4")
@@ -99,8 +99,8 @@ def test_two_learners_of_their_own():
     assert result["episode_return_mean"] > 0.75 * 4  # chance has half of it
 
 
-def test_an_environment_of_rllibs_own_way():
-    """`environment` and `training(network=…)`, with λ of one's own."""
+def test_environment_and_network_set_as_in_rllib():
+    """`environment` and `training(network=…)`, with λ of the user."""
     config = (
         FactoredPPOConfig()
         .environment(JointEnv, env_config={"problem": HOST})

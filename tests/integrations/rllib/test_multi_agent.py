@@ -1,13 +1,14 @@
-"""Problems as environments of RLlib whose agents are factors."""
+"""Problems as environments of RLlib: with an agent for each factor, and with one agent for all."""
 
 import warnings
 from functools import partial
 from importlib.util import find_spec
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from integrations.environments import EYE, Plain
-from integrations.rllib.environments import HOST
+from integrations.rllib.environments import HOST, mixed
 
 import factorax as fx
 from factorax.integrations import to_gymnasium
@@ -32,7 +33,7 @@ SUMO = pytest.param(
 @pytest.mark.parametrize(
     "problem", ["chain:3", "queues:1x3", "contextual-bandit:3", "factorax/SearchBandit-v0", HOST, queues(2, 2), SUMO]
 )
-def test_agents_are_factors_and_rewards_their_credits(problem):
+def test_rewards_of_agents_are_credits(problem):
     env = to_rllib(problem)
     check_multiagent_environments(env)
     n, m = env.network.shape
@@ -47,14 +48,14 @@ def test_agents_are_factors_and_rewards_their_credits(problem):
     env.close()  # a process has room for one of SUMO
     alone = to_gymnasium(find_problem(problem) if isinstance(problem, str) else problem)
     alone.reset(seed=3)
-    row = env._view._factors.together([actions[agent] for agent in env.possible_agents])
-    psi = alone.step(env._view._factors.space.to_environment(row))[4]["vector_reward"]
+    row = env.view.factors.join([actions[agent] for agent in env.possible_agents])
+    psi = alone.step(env.view.factors.components.to_environment(row))[4]["vector_reward"]
     assert psi.shape == (m,)
     np.testing.assert_allclose(list(rewards.values()), env.network.to_dense() @ (env.weights * psi), rtol=1e-6)
     alone.close()
 
 
-def test_names_of_networks_and_who_an_agent_is():
+def test_named_network_and_identity_of_agents():
     env = to_rllib("queues:2x2", "complete", identity=True)
     assert env.network.density == 1
     obs, _ = env.reset(seed=0)
@@ -63,7 +64,7 @@ def test_names_of_networks_and_who_an_agent_is():
     assert len(set(rewards.values())) == 1
 
 
-def test_a_time_limit_is_no_end():
+def test_time_limit_truncates():
     env = to_rllib(chain(2, delay=1, horizon=3))
     env.reset(seed=0)
     for t in range(1, 4):
@@ -71,7 +72,7 @@ def test_a_time_limit_is_no_end():
         assert (terminated["__all__"], truncated["__all__"]) == (False, t == 3)
 
 
-def test_what_is_wrong_is_said(monkeypatch):
+def test_bad_input_is_named(monkeypatch):
     without = partial(Plain, network=EYE)
     for env in (to_rllib(without), JointEnv({"problem": without})):
         env.reset(seed=0)
@@ -91,3 +92,15 @@ def test_what_is_wrong_is_said(monkeypatch):
     monkeypatch.setattr(_packages, "MISSING", ImportError("No module named 'ray'"))
     with pytest.raises(ImportError, match=r"to_rllib needs RLlib and PyTorch .* pip install 'factorax\[rllib\]'"):
         to_rllib("chain:3")
+
+
+def test_joint_actions_keep_the_order_of_components():
+    env = JointEnv({"problem": mixed()})
+    assert isinstance(env.action_space, gym.spaces.Tuple)
+    env.reset(seed=0)
+    action = (np.float32([0.25]), np.float32([-0.5]), 2)
+    _, reward, terminated, truncated, info = env.step(action)
+    np.testing.assert_allclose(info["vector_reward"], [0.25, -0.5, 7.0])
+    assert (reward, terminated, truncated) == (6.75, False, True)
+    assert JointEnv({"problem": HOST}).action_space == gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    assert JointEnv({"problem": "CartPole-v1"}).action_space == gym.spaces.Discrete(2)

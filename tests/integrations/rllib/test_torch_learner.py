@@ -45,7 +45,7 @@ with warnings.catch_warnings():
 @pytest.mark.parametrize("masks", [False, True], ids=["all-act", "masks"])
 @pytest.mark.parametrize("grouped", [False, True], ids=["components", "groups"])
 @pytest.mark.parametrize("space", SPACES)
-def test_batch_and_gradient_are_those_of_our_learner(space, grouped, masks):
+def test_batch_and_gradient_equal_those_of_factorax(space, grouped, masks):
     network = NETWORK.factor([NETWORK.actions[:2], NETWORK.actions[2:]]) if grouped else NETWORK
     n, m = network.shape
     of = make_learner(SPACES[space], network=network, weights=LAM, standardise_advantages=False)
@@ -90,7 +90,7 @@ def test_batch_and_gradient_are_those_of_our_learner(space, grouped, masks):
 
 
 @pytest.mark.parametrize("space", SPACES)
-def test_with_one_factor_and_one_target_it_is_the_ppo_of_rllib(space):
+def test_one_factor_and_target_equal_ppo_of_rllib(space):
     ones = fx.InfluenceNetwork.complete(3, 1)
     one = make_learner(SPACES[space], network=ones.factor([ones.actions]), standardise_advantages=False)
     stock = make_learner(SPACES[space], PPOConfig)
@@ -113,7 +113,7 @@ def test_with_one_factor_and_one_target_it_is_the_ppo_of_rllib(space):
         np.testing.assert_allclose(a[name], value, rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-def test_with_all_ones_the_gradient_at_the_policy_that_acted_is_that_of_rllib():
+def test_complete_network_has_the_first_gradient_of_rllib():
     """Away from it the joint ratio and a ratio for every factor are clipped differently."""
     ones = fx.InfluenceNetwork.complete(3, 1)
     every = make_learner(SPACES["box"], network=ones)
@@ -129,7 +129,7 @@ def test_with_all_ones_the_gradient_at_the_policy_that_acted_is_that_of_rllib():
         np.testing.assert_allclose(a[name], value, rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-def test_advantages_are_standardised_over_the_steps_that_count():
+def test_advantages_are_standardised_over_valid_steps():
     of = make_learner(SPACES["box"], network=NETWORK, weights=LAM)
     batch = Data(SPACES["box"], 3, 2, masks=True).train_batch(of)
     counted = batch["advantages"][batch[Columns.LOSS_MASK]][batch["factor_mask"][batch[Columns.LOSS_MASK]].bool()]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax.runs.report.curves import MOST_POINTS, group_curves, read_curves, thinning
+from factorax.runs.report.curves import MAX_POINTS, bucket_edges, group_curves, read_curves
 from factorax.runs.statistics import iqm
 
 
@@ -28,8 +28,8 @@ def test_many_updates_become_means_of_buckets_that_cover_all(tmp_path):
     run = write_run(tmp_path / "run", updates=1000)
     returns = np.array([row["rollout/ep_rew_mean"] for row in improving(1000)])
     curves = read_curves(run)
-    edges = thinning(1000)
-    assert len(curves.steps) == MOST_POINTS
+    edges = bucket_edges(1000)
+    assert len(curves.steps) == MAX_POINTS
     assert edges[0] == 0
     assert edges[-1] == 1000
     np.testing.assert_allclose(curves.returns[7], returns[edges[7] : edges[8]].mean())

@@ -10,12 +10,12 @@ from factorax import runs
 from factorax.discovery.result import Discovery
 from factorax.ppo import Config
 from factorax.problems import find_problem
-from factorax.runs.report.networks import discovered_network, evidence, fits, quiet_spec, run_network, spec_of
-from factorax.runs.report.sources import read_sources
+from factorax.runs.report.inputs import read_inputs
+from factorax.runs.report.networks import discovered_network, evidence, fits, run_network, spec_of
 
 
 def view(folder, **options):
-    (run,) = read_sources([write_run(folder, **options)])
+    (run,) = read_inputs([write_run(folder, **options)])
     return run_network("net", run, spec_of(run))
 
 
@@ -71,14 +71,12 @@ def test_a_discovery_gives_evidence_to_networks_of_its_names():
 
 
 def test_problems_that_lead_elsewhere_are_made_only_if_they_are_trusted(tmp_path):
-    (run,) = read_sources([write_run(tmp_path / "run", problem="os:getcwd")])
-    notes = []
-    assert quiet_spec(run, None, notes) is None
-    (note,) = notes
-    assert "leads to code to be run" in note
-    (run,) = read_sources([write_run(tmp_path / "odd", problem="nothing:here")])
-    assert quiet_spec(run, "nothing:here", notes) is None
-    assert len(notes) == 2
+    (run,) = read_inputs([write_run(tmp_path / "run", problem="os:getcwd")])
+    with pytest.raises(ValueError, match="leads to code to be run"):
+        spec_of(run)
+    (run,) = read_inputs([write_run(tmp_path / "odd", problem="nothing:here")])
+    with pytest.raises(ValueError, match="nothing:here"):
+        spec_of(run, "nothing:here")
 
 
 @pytest.mark.slow
@@ -94,7 +92,7 @@ def test_edges_that_the_test_of_training_suspects_are_named(tmp_path):
         runs.train(
             "contextual-bandit:3", config, tmp_path / "run", network=str(tmp_path / "k.json"), progress_bar=False
         )
-    (run,) = read_sources([tmp_path / "run"])
+    (run,) = read_inputs([tmp_path / "run"])
     shown = run_network("net", run, spec_of(run))
     assert [(i, j) for i, j, _ in shown["suspects"]] == [(0, 0)]
     assert shown["suspects"][0][2] < 1e-3

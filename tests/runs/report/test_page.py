@@ -9,7 +9,7 @@ import pytest
 from runs.report.run_folders import write_run
 
 import factorax as fx
-from factorax.runs.report.collection import collect
+from factorax.runs.report.contents import collect
 from factorax.runs.report.page import content_security_policy, page, script_json
 
 
@@ -42,7 +42,7 @@ def test_texts_are_escaped(report):
 
 
 def test_sections_without_content_are_left_out(report):
-    empty = report | {key: [] for key in ("verdicts", "curves", "networks", "credit", "targets", "acting")}
+    empty = report | {key: [] for key in ("verdicts", "curves", "networks", "credit", "targets", "episodes")}
     assert re.findall(r'<section id="(\w+)"', page(empty)) == ["reproduce"]
     assert re.findall(r'<section id="(\w+)"', page(report)) == [
         *("verdict", "curves", "network", "credit", "targets", "reproduce")

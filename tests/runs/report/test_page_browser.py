@@ -177,7 +177,7 @@ def test_names_from_files_are_never_html(browser, tmp_path):
     run = write_run(folder, updates=5, network="k.json", metrics=rows)
     network.save(run / "network.json")
     (run / "warnings.jsonl").write_text(json.dumps({"message": HOSTILE}) + "\n")
-    (run / "made_with.json").write_text(json.dumps({HOSTILE: HOSTILE}))
+    (run / "versions.json").write_text(json.dumps({HOSTILE: HOSTILE}))
     other = write_run(tmp_path / "other", problem=HOSTILE, updates=5)
     out = fx.report([run, other], tmp_path / "report.html", play=False)
     page = browser.new_page()

@@ -7,9 +7,9 @@ from small_settings import SMALL
 
 from factorax import runs
 from factorax.ppo import Config
+from factorax.runs.report.inputs import read_inputs
 from factorax.runs.report.networks import spec_of
-from factorax.runs.report.sources import read_sources
-from factorax.runs.report.variance import credit_section, measured_terms
+from factorax.runs.report.variance import credit_section, measure_terms
 
 TERMS = {
     "vanilla": [4.0, 8.0, 2.0],
@@ -26,7 +26,7 @@ TERMS = {
 
 def test_terms_that_training_logged_are_shown_by_factor(tmp_path):
     rows = [row | {f"variance/{name}": value for name, value in TERMS.items()} for row in improving(3)]
-    (run,) = read_sources([write_run(tmp_path / "run", updates=3, metrics=rows)])
+    (run,) = read_inputs([write_run(tmp_path / "run", updates=3, metrics=rows)])
     spec = spec_of(run)
     section = credit_section("group", run, spec, {})
     assert section["source"] == "logged in the last update, at 48 steps"
@@ -38,15 +38,15 @@ def test_terms_that_training_logged_are_shown_by_factor(tmp_path):
     assert section["gains"]["most"][0]["share"] == 0.75
     assert [each["name"] for each in section["snr"]] == list(spec.network.static.actions)
     assert section["explained"]["of"] == "target"
-    assert measured_terms(run, spec, None, []) == {}
+    assert measure_terms(run, spec, None, []) == {}
 
 
 def test_without_terms_and_without_a_checkpoint_the_section_says_what_k_drops(tmp_path):
-    (run,) = read_sources([write_run(tmp_path / "run")])
+    (run,) = read_inputs([write_run(tmp_path / "run")])
     section = credit_section("group", run, spec_of(run), {})
     assert "terms" not in section
     assert section["drops"]
-    (run,) = read_sources([write_run(tmp_path / "complete", network="complete")])
+    (run,) = read_inputs([write_run(tmp_path / "complete", network="complete")])
     assert not credit_section("group", run, spec_of(run), {})["drops"]
 
 
@@ -54,9 +54,9 @@ def test_without_terms_and_without_a_checkpoint_the_section_says_what_k_drops(tm
 def test_a_rollout_of_the_last_checkpoint_is_measured_and_the_folder_stays_as_it_was(tmp_path):
     runs.train("contextual-bandit:3", Config(total_timesteps=48, **SMALL), tmp_path / "run", progress_bar=False)
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    (run,) = read_sources([tmp_path / "run"])
+    (run,) = read_inputs([tmp_path / "run"])
     notes = []
-    terms = measured_terms(run, spec_of(run), None, notes)
+    terms = measure_terms(run, spec_of(run), None, notes)
     assert notes == []
     assert {name.removeprefix("variance/") for name in terms} == TERMS.keys()
     np.testing.assert_allclose(
@@ -64,5 +64,5 @@ def test_a_rollout_of_the_last_checkpoint_is_measured_and_the_folder_stays_as_it
     )
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
     (tmp_path / "run" / "checkpoints" / "last.safetensors").write_bytes(b"damaged")
-    assert measured_terms(run, spec_of(run), None, notes) == {}
+    assert measure_terms(run, spec_of(run), None, notes) == {}
     assert "could not be measured" in notes[0]

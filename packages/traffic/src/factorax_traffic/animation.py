@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from factorax._files import write_whole
+from factorax._text import printable
 from factorax.runs.report.page import content_security_policy, script_json
-from factorax.structure.labels import printable
 
 SPEED_UNIT = 0.25
 """Speed in metres per second of one unit: a byte holds up to 64 m/s."""

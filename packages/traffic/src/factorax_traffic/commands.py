@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import tyro
 
 from factorax._checks import Count, Range, Seed
+from factorax._text import printable
 from factorax.cli.arguments import MAX_PATH, Switch, check_output
-from factorax.structure.labels import printable
 
 
 def watch(

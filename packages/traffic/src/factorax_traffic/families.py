@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from factorax.problems.families import MOST_STEPS, check_size, jax_problem, name_of, parse_settings, parse_size
+from factorax.problems.families import MAX_STEPS, check_size, jax_problem, name_of, parse_settings, parse_size
 from factorax.problems.problem import Problem
 
 
@@ -14,7 +14,7 @@ def traffic(text: str) -> Problem:
     `factorax_traffic.lanes`."""
     from . import lanes
 
-    check_size("traffic", text, slots=MOST_STEPS, horizon=MOST_STEPS)
+    check_size("traffic", text, slots=MAX_STEPS, horizon=MAX_STEPS)
     return jax_problem(lanes, "traffic", text)
 
 
@@ -23,7 +23,7 @@ def sumo(text: str) -> Callable[[], Any]:
     from . import sumo as sumo_simulator
     from .city import CityEnv
 
-    check_size("sumo", text, horizon=MOST_STEPS)
+    check_size("sumo", text, horizon=MAX_STEPS)
     first, *rest = text.split(",")
     if first.endswith(".xml"):
         if not rest or "=" in rest[0]:
@@ -40,7 +40,7 @@ def resco(text: str) -> Callable[[], Any]:
     from .city.resco import resco as make_resco
     from .city.resco import resco_files
 
-    check_size("resco", text, horizon=MOST_STEPS)
+    check_size("resco", text, horizon=MAX_STEPS)
     name, *rest = text.split(",")
     resco_files(name)  # raises immediately for a wrong name or a missing package
     return partial(_make, make_resco, name_of("resco", text), name, **parse_settings(rest))

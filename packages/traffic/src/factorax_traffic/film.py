@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
-from factorax._checks import Count, Seed, check_each, checked, did_you_mean, listed, path_of
+from factorax._checks import Count, Seed, check_each, checked, listed, path_of
+from factorax._text import did_you_mean
 from factorax.ppo.model import FactoredPPO
 from factorax.problems.registry import find_problem
 from factorax.runs.folder import read_config

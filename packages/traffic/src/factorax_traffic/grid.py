@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from factorax.structure.partition import as_index
+from factorax.structure.factorisation import as_index
 
 ENTRY, INNER, EXIT = 300.0, 300.0, 100.0
 """Lengths of streets in metres: into the grid, between two lights, and out of it."""

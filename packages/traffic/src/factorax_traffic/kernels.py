@@ -1,6 +1,6 @@
 """The layers of networks and their gradient as two kernels, for the large minibatches of large grids on a GPU.
 
-`factorax_traffic.plugin` registers them with the library, which calls `can_fuse`, `fused` and `forward`.
+Nothing calls them at present.
 
 XLA computes one layer after another and writes the activations of each to memory, which takes most of the time of a
 minibatch of a million rows: every number is written and read several times. Here a program keeps the activations of

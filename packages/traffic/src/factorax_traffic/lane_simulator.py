@@ -16,7 +16,6 @@ import numpy as np
 
 from factorax._arrays import drawn
 from factorax._checks import Count, check_type, checked
-from factorax._programs import OwnJit
 from factorax._xla import separately
 
 from .driving import (
@@ -369,8 +368,8 @@ class LaneSimulator:
         grids.
         """
         with jax.ensure_compile_time_eval():
-            state = OwnJit(self.reset)(jax.random.key(0))
-            return jax.tree.map(np.asarray, OwnJit(self.read)(self.visible(state)))
+            state = jax.jit(self.reset)(jax.random.key(0))
+            return jax.tree.map(np.asarray, jax.jit(self.read)(self.visible(state)))
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
         """Return whether the state is outside the exact range of the simulator: a route is full, or a queue might

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from factorax._checks import Range, check_type, checked
 from factorax.structure import InfluenceNetwork, LaggedNetwork, StructureWarning
-from factorax.structure.partition import as_index
+from factorax.structure.factorisation import as_index
 
 from .driving import TOP_SPEED
 from .grid import INNER, Grid

@@ -1,10 +1,9 @@
 """What was learnt in lanes, in SUMO."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from factorax_paper.experiments.traffic_3x3 import GLOBAL, JOINT, LOCAL, METHODS
+from factorax_paper.harness.traffic_study import joint_options
 from factorax_traffic.families import in_sumo
 
 from factorax.ppo import FactoredPPO, find_network
@@ -22,8 +21,8 @@ NIGHTLY = pytest.mark.nightly
 def test_a_policy_of_every_method_scores_the_same_within_one_per_cent(method):
     """With cars that are all alike, so that both have the same ones."""
     name = "traffic:3x3,action=gaussian,speed_deviation=0,horizon=200,slots=20"
-    pairs = pairwise(METHODS[method].options)
-    options = {key[2:].replace("-", "_"): value for key, value in pairs if key.startswith("--")}
+    options = joint_options("traffic-paper") if METHODS[method].joint else {}
+    options = {name.removeprefix("--"): value for name, value in options.items()}
     problem = find_problem(name)
     network = find_network(problem, METHODS[method].network)
     settings = settings_with("traffic-paper", SETTINGS | options)

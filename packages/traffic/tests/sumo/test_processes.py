@@ -3,7 +3,7 @@
 import pytest
 from rollouts.helping import assert_same, factory, iterations, play
 
-from factorax.rollouts import LostWarning, Processes
+from factorax.rollouts import LostWarning, ProcessBackend
 
 
 @pytest.mark.sumo
@@ -25,8 +25,8 @@ def test_a_killed_simulation_of_sumo_leaves_no_trace():
         n_factors=1,
         n_targets=traffic.n_targets,
     )
-    undisturbed = play(Processes(plan, 2, 60.0), plan, 2)
-    rollouts = Processes(plan, 2, 60.0)
+    undisturbed = play(ProcessBackend(plan, 2, 60.0), plan, 2)
+    rollouts = ProcessBackend(plan, 2, 60.0)
     first, second = iterations(plan, 2)
     try:
         transitions = [rollouts.collect(first)]

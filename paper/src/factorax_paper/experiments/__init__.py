@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from factorax._checks import did_you_mean
+from factorax._text import did_you_mean
 
 if TYPE_CHECKING:
     from ..harness.experiment import Experiment

@@ -62,7 +62,7 @@ class Settings:
     horizon: int = 3600
     """Seconds per episode."""
     own: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=lambda: {"cologne8": {"identity": 4}, "grid4x4": {"gamma": 0.87}}
+        default_factory=lambda: {"cologne8": {"policy": "shared,identity=4"}, "grid4x4": {"gamma": 0.87}}
     )
     """Settings of `FactoredPPO` in single cities that differ from those of the preset."""
     by_lane: tuple[str, ...] = ("grid4x4",)

@@ -50,7 +50,7 @@ CASES = {
         steps=6400 * 150,
         options=(
             "--n-envs 16 --n-steps 400 --batch-size 320 --n-epochs 5 --hidden 32 32 32 --gamma 0.95 --gae-lambda "
-            "0.95 --learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared --identity 0"
+            "0.95 --learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared"
         ),
     ),
     "parcels": Comparison(
@@ -58,8 +58,8 @@ CASES = {
         networks=("near", "own"),
         steps=320 * 100,
         options=(
-            "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy shared "
-            "--identity 8 --bounded clip"
+            "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy "
+            "shared,identity=8 --distribution clip"
         ),
         log_scale=True,
     ),

@@ -69,8 +69,8 @@ CASES = {
         },
         steps=320 * 100,
         options=(
-            "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy shared "
-            "--identity 8 --bounded clip"
+            "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy "
+            "shared,identity=8 --distribution clip"
         ),
         found_on="chain:16,delay=8",
         finding={"method": "score", "samples": 20_000, "horizon": 9},
@@ -89,7 +89,7 @@ CASES = {
         steps=6400 * 150,
         options=(
             "--n-envs 16 --n-steps 400 --batch-size 320 --n-epochs 5 --hidden 32 32 32 --gamma 0.95 --gae-lambda "
-            "0.95 --learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared --identity 0"
+            "0.95 --learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared"
         ),
         found_on="traffic:3x3,slots=20,norm=fixed",
         finding={"method": "interventional", "horizon": 400, "trials": 20, "one_step": False},
@@ -100,7 +100,7 @@ CASES = {
         steps=16_000,
         options=(
             "--n-envs 8 --n-steps 100 --batch-size 200 --n-epochs 10 --hidden 32 32 --learning-rate 3e-3 --gamma "
-            "0.95 --gae-lambda 0.95 --policy independent --bounded tanh --normalize-obs --normalize-reward"
+            "0.95 --gae-lambda 0.95 --policy independent --distribution tanh --normalize-obs --normalize-reward"
         ),
         found_on="rddl:UAV_ippc2023/4",
         finding={"method": "interventional", "horizon": 20, "trials": 3, "one_step": False},

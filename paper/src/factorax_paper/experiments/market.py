@@ -33,11 +33,10 @@ from ..market import ClosedForm, Market, optimum, play
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "singletons": ("singletons", {}),
     "minimum, diagonal": ("minimum", {}),
-    "minimum, full": ("minimum", {"covariance": "full"}),
-    "joint": ("singletons", {"estimator": "vanilla"}),
+    "minimum, full": ("minimum", {"distribution": "scale,std=full"}),
+    "joint": ("singletons", {"method": "ppo", "policy": "shared"}),
 }
-"""Network and settings of every method. The vanilla estimator has one ratio and one advantage for all quotes, with any
-network."""
+"""Network and settings of every method. PPO has one ratio and one advantage for all quotes, with any network."""
 TIED = "risk_aversion=0.5,correlation=0.5,running_penalty=0.02"
 POINTS = 40
 

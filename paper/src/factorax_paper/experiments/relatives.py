@@ -42,30 +42,37 @@ class Case:
     steps: int
     """Number of steps of a run, summed over all environments, with the budget ``"paper"``."""
     settings: dict[str, Any]
-    default_action: tuple[float, ...] = ()
+    identity: int = 8
+    """Size of the embedding of components in shared policies."""
+    default_action: float | None = None
     """Default action for difference rewards; set for continuous actions."""
 
     def settings_of(self, method: str) -> dict[str, Any]:
-        """Return the settings of a method, except those that define the method."""
-        default = {"default_action": self.default_action} if method == "difference-rewards" else {}
-        return self.settings | (default if self.default_action else {})
+        """Return the settings of a method: the common ones, and the networks of its publication."""
+        settings = dict(self.settings)
+        if method not in ("ppo", "ippo"):  # which have a joint policy, and independent ones
+            settings["policy"] = f"shared,identity={self.identity}"
+        if method in ("complete", "factored", "adaptive"):  # others have critics of their own
+            settings["critic"] = "target"
+        if method == "difference-rewards" and self.default_action is not None:
+            settings["method"] = f"{method},default_action={self.default_action}"
+        return settings
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods that can be used on the problem."""
-        return tuple(m for m in METHODS if not (self.default_action and m in DISCRETE))
+        return tuple(m for m in METHODS if self.default_action is None or m not in DISCRETE)
 
 
-_SMALL = {"identity": 8, "hidden": (32, 32), "n_epochs": 5, "anneal": ("learning_rate",)}
+_SMALL = {"hidden": (32, 32), "n_epochs": 5, "anneal": ("learning_rate",)}
 CASES = {
     "queues": Case("queues:3x3", 800 * 100, _SMALL | {"n_envs": 16, "n_steps": 50, "batch_size": 200, "gamma": 0.9}),
-    "parcels": Case(
-        "chain:8", 320 * 150, _SMALL | {"n_envs": 16, "n_steps": 20, "batch_size": 80}, default_action=(0.0,)
-    ),
+    "parcels": Case("chain:8", 320 * 150, _SMALL | {"n_envs": 16, "n_steps": 20, "batch_size": 80}, default_action=0.0),
     "traffic": Case(
         "traffic:3x3,slots=20",
         3200 * 60,
-        _SMALL | {"n_envs": 8, "n_steps": 400, "batch_size": 320, "gamma": 0.95, "identity": 0},
+        _SMALL | {"n_envs": 8, "n_steps": 400, "batch_size": 320, "gamma": 0.95},
+        identity=0,
     ),
     "spread": Case(
         "jaxmarl:MPE_simple_spread_v3",
@@ -76,21 +83,21 @@ CASES = {
         "market:4",
         1600 * 100,
         _SMALL | {"n_envs": 16, "n_steps": 100, "batch_size": 400, "gamma": 0.99},
-        default_action=(1.0,),
+        default_action=1.0,
     ),
     "uav": Case(
         "rddl:UAV_ippc2023/4",
         800 * 30,
         _SMALL
-        | {"n_envs": 8, "n_steps": 100, "batch_size": 200, "gamma": 0.95, "bounded": "tanh"}
+        | {"n_envs": 8, "n_steps": 100, "batch_size": 200, "gamma": 0.95, "distribution": "tanh"}
         | {"normalize_obs": True, "normalize_reward": True},
-        default_action=(0.0,),
+        default_action=0.0,
     ),
     "ev2gym": Case(
         "factorax_paper.ev2gym:Chargers",
         448 * 50,
         _SMALL | {"n_envs": 4, "n_steps": 112, "batch_size": 112, "normalize_obs": True, "normalize_reward": True},
-        default_action=(0.0,),
+        default_action=0.0,
     ),
 }
 

@@ -12,7 +12,7 @@ JOINT, GLOBAL, LOCAL, CORRIDOR = "joint, global", "shared, global", "shared, loc
 METHODS = {
     LOCAL: Method("incident"),
     GLOBAL: Method("complete"),
-    JOINT: Method(options=("--policy", "joint", "--estimator", "vanilla", "--minibatch-of", "steps")),
+    JOINT: Method(joint=True),
     CORRIDOR: Method("corridor"),
 }
 

@@ -90,7 +90,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
     for grid in s.grids:
         networks = {f"{grid}, {method}": NETWORKS[method] for method in s.methods if method in NETWORKS}
         runs.append(one(grid, "networks", networks=networks))
-        runs += [one(grid, VANILLA, "--estimator", "vanilla")] if VANILLA in s.methods else []
+        runs += [one(grid, VANILLA, "--method", "ppo", "--policy", "shared")] if VANILLA in s.methods else []
     return runs + [one(s.grids[0], name, "--network", NETWORKS[NEAR], *ABLATIONS[name]) for name in s.ablations]
 
 

@@ -39,7 +39,7 @@ class Settings:
 def plan(settings: Settings, seed: int) -> list[Training]:
     """Return the parts: both methods on each grid, one run at a time, since rates are measured without other load."""
     s = settings
-    options = "--policy shared --identity 0 --critic factor --hidden 32 32 32 --gamma 0.95 --gae-lambda 0.95"
+    options = "--policy shared --critic factor --hidden 32 32 32 --gamma 0.95 --gae-lambda 0.95"
     options += " --learning-rate 1e-3 --ent-coef 0.02 --anneal learning_rate ent_coef --n-epochs 5"
     options += f" --n-steps {N_STEPS} --n-envs {s.n_envs} --batch-size {s.n_envs * N_STEPS // 10}"
     return [

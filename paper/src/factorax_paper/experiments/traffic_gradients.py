@@ -78,10 +78,10 @@ GRIDS = {
             "gamma": 0.999,
             "gae_lambda": 0.97,
             "clip_range": 0.3,
-            "kl_coef_target": 0.02,
             "vf_coef": 1.0,
             "max_grad_norm": 1e9,
-            "bootstrap": "never",
+            "method": "rllib07,minibatch_of=steps,shuffle=epoch,gae_steps=none,normalize_over=minibatch,kl_target=0.02,"
+            "adam_eps=1e-05",
         },
         minibatches=160,
         levels=tuple(_LEVELS),
@@ -142,7 +142,6 @@ def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
     problem = lanes(grid.rows, grid.columns, horizon=settings.steps, **grid.problem)
     config = Config(
         policy="shared",
-        identity=0,
         critic="target",
         n_envs=settings.n_envs,
         n_steps=settings.steps,

@@ -32,7 +32,7 @@ _COMMON = {
     "gamma": 0.95,
     "gae_lambda": 0.95,
 }
-_OURS = ["--policy", "independent", "--bounded", "tanh", "--normalize-obs", "--normalize-reward"]
+_OURS = ["--policy", "independent", "--distribution", "tanh", "--normalize-obs", "--normalize-reward"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def plan(instance: str) -> Callable[[Settings, int], list[Training]]:
     options = {
         FACTORED: ["--variance-report"],
         COMPLETE: ["--network", "complete"],
-        VANILLA: ["--estimator", "vanilla"],
+        VANILLA: ["--method", "ppo"],
     }
 
     def runs(settings: Settings, seed: int) -> list[Training]:

@@ -137,7 +137,7 @@ def main(training: CityTraining) -> Result:
     last_ones = {t.episodes - i * t.every for i in range(t.evaluations)}
     # The score of an episode in training is the sum of its targets.
     without_trips = partial(make, trips=False, patience=t.patience)
-    model = FactoredPPO(without_trips, rollouts="processes", workers=t.workers, seed=t.seed, **settings)
+    model = FactoredPPO(without_trips, rollouts=f"processes,workers={t.workers}", seed=t.seed, **settings)
     result = Result({**asdict(t), "out": t.out.name, "settings": own, "environment": json.loads(t.environment)})
     if (t.out / "model.safetensors").exists():
         model.restore(t.out / "model.safetensors")

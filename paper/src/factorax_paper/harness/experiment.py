@@ -15,7 +15,7 @@ import jax
 from rich.console import Console
 
 from factorax._files import read_json, remove_leftovers, write_json, write_whole
-from factorax.runs.provenance import versions
+from factorax.runs.training import versions
 
 from .claims import Claim
 from .parts import Arrays, Part, run_parts

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from factorax._files import write_whole
-from factorax.ppo import FactoredPPO, Program, find_network
+from factorax.ppo import FactoredPPO, find_network
 from factorax.ppo.presets import settings_with
 from factorax.problems import find_problem
 
@@ -57,7 +56,6 @@ def train(runs: MarketRuns) -> Arrays:
     """Return ``steps`` and ``returns`` of the reported seeds, ``(seeds, updates)``, and their final ``value``; their
     learning ``rate``; and ``rates`` with ``tuned``, the mean value of the tuning seeds."""
     model = runs.model
-    program = Program(model.learner)
     trials = [(rate, runs.first + i) for rate in runs.rates for i in range(runs.tuning)]
     largest, done = max(len(trials), runs.seeds), 0
 
@@ -67,17 +65,15 @@ def train(runs: MarketRuns) -> Arrays:
         nonlocal done
         padded = [rows[i % len(rows)] for i in range(largest)]
         rate, seed = (np.array(column) for column in zip(*padded, strict=True))
-        states, returns = initial_states(model.learner, rate, np.zeros(largest), seed), []
-        for _ in range(runs.updates):
-            states, metrics = program.update_seeds(states)
+        states, returns, left = initial_states(model.learner, rate, np.zeros(largest), seed), [], runs.updates
+        while left:
+            count = min(left, model.compiled.max_updates)
+            states, metrics = model.compiled.updates(states, count)
             returns.append(metrics["rollout/ep_rew_mean"])
-            done += 1
+            done, left = done + count, left - count
             print(f"{min(0.5 * done / runs.updates, 0.9999):.4f}", flush=True)
-        values = []
-        for i in range(len(rows)):
-            model.state = jax.tree.map(lambda leaf, i=i: leaf[i], states)
-            values.append(value_of(model))
-        return np.array([np.asarray(row) for row in returns]).T[: len(rows)], np.array(values)
+        values = [value_of(model.with_state(states, i)) for i in range(len(rows))]
+        return np.concatenate(returns).T[: len(rows)], np.array(values)
 
     _, values = trained(trials)
     values = np.where(np.isfinite(values), values, -np.inf).reshape(len(runs.rates), runs.tuning)

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from factorax._files import write_whole
-from factorax.ppo.callbacks.ready import progress_bar
+from factorax.ppo.callbacks import progress_bar
 
 Arrays = dict[str, np.ndarray]
 

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from factorax._files import write_whole
-from factorax.ppo import Config, FactoredPPO, Learner, Program, TrainState, find_network
-from factorax.ppo.methods import network_for, settings_for
+from factorax.ppo import Compiled, Config, Learner, TrainState, find_network
+from factorax.ppo.presets import NONE, network_of, settings_with
 from factorax.problems import find_problem
 from factorax.spec import is_jax
 
@@ -42,6 +42,7 @@ class Grid:
 
     problem: str
     method: str
+    """Name of the method; `settings` may have the same with settings of its own."""
     steps: int
     """Number of steps of a run, summed over all environments."""
     settings: dict[str, Any]
@@ -62,13 +63,14 @@ class Grid:
     @property
     def config(self) -> Config:
         """The settings of the method."""
-        settings = settings_for("none", self.method, {k: _hashable(v) for k, v in self.settings.items()})
+        settings = {name: _hashable(value) for name, value in self.settings.items()}
+        settings = settings_with(NONE, {"method": self.method} | settings)
         return Config.of({"total_timesteps": self.steps, "check_network": False} | settings)
 
     @property
     def learner(self) -> Learner:
         """The learner of all runs."""
-        problem, network = find_problem(self.problem), network_for("none", self.method)
+        problem, network = find_problem(self.problem), network_of(NONE, self.config.method)
         return Learner.of(problem, None if network is None else find_network(problem, network), self.config)
 
 
@@ -108,20 +110,18 @@ def _at_once(grid: Grid) -> Arrays:
     rows = [(rate, bonus, grid.first + i) for rate, bonus in grid.trials for i in range(seeds)]
     rate, bonus, seed = (np.array(column) for column in zip(*rows, strict=True))
     state = initial_states(learner, rate, bonus, seed)
-    started = compiled = time.perf_counter()
-    names = ("rollout/ep_rew_mean", "rollout/episodes")
-
-    program = Program(learner)
+    started, compiled, program = time.perf_counter(), 0.0, Compiled(learner)
     rollouts = -(-grid.steps // learner.config.rollout_steps)
-    history = []
-    for i in range(rollouts):
-        state, metrics = program.update_seeds(state)
-        history.append([metrics[name] for name in names])
-        if i == 0:
-            jax.block_until_ready(metrics)
-            compiled = time.perf_counter()
-        print(f"{(i + 1) / rollouts:.4f}", flush=True)
-    returns, episodes = (np.array([np.asarray(h[k]) for h in history]) for k in range(2))
+    returns, episodes = np.zeros((2, rollouts, len(rows)))
+    done = 0
+    while done < rollouts:
+        count = min(rollouts - done, program.max_updates)
+        state, metrics = program.updates(state, count)
+        returns[done : done + count] = metrics["rollout/ep_rew_mean"]
+        episodes[done : done + count] = metrics["rollout/episodes"]
+        compiled = compiled or time.perf_counter()
+        done += count
+        print(f"{done / rollouts:.4f}", flush=True)
     seconds = (time.perf_counter() - compiled) * rollouts / max(rollouts - 1, 1) / len(rows)
     late, untrained = scores(returns, episodes)
     return {
@@ -138,14 +138,12 @@ def _at_once(grid: Grid) -> Arrays:
 def initial_states(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
     """Return the stacked initial states of all runs."""
 
-    def init(seed: Any, rate: Any, bonus: Any) -> TrainState:
-        return learner.init(seed, learning_rate=rate, ent_coef=bonus)
-
-    if jax.default_backend() != "cpu":
-        return jax.jit(jax.vmap(init))(seed, rate.astype(np.float32), bonus.astype(np.float32))
-    # One after the other: compiled for a batch, XLA on a CPU may hang in the decompositions that give layers their
+    # One after another: compiled for a batch, XLA on a CPU may hang in the decompositions that give layers their
     # initial orthogonal matrices.
-    states = [init(int(s), float(r), float(b)) for s, r, b in zip(seed, rate, bonus, strict=True)]
+    states = [
+        learner.init(int(s), learning_rate=float(r), ent_coef=float(b))
+        for s, r, b in zip(seed, rate, bonus, strict=True)
+    ]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
@@ -208,30 +206,30 @@ def end_with_parent() -> None:
 
 
 _state: dict[str, Any] = {}
-"""State of a pool process: the grid, its learner and the compiled program, shared by all its runs."""
+"""State of a pool process: the grid and its compiled learner, shared by all its runs."""
 
 
 def _begin(grid: Grid) -> None:
     """Prepare this process of a pool for runs of a grid."""
     end_with_parent()
-    model = FactoredPPO(find_problem(grid.problem), grid.learner.spec.network, **dataclasses.asdict(grid.config))
-    _state.update(grid=grid, learner=model.learner, program=Program(model.learner))
+    _state.update(grid=grid, compiled=Compiled(grid.learner))
 
 
 def _row(rate: float, bonus: float, seed: int) -> list[Any]:
     """Train one run in this process; return the values named in `_NAMES`."""
-    grid, learner, program = _state["grid"], _state["learner"], _state["program"]
+    grid, compiled = _state["grid"], _state["compiled"]
+    learner = compiled.learner
     # Separate environments, so that they have the seed of the run.
-    config = dataclasses.replace(learner.config, seed=seed)
-    program.collector = dataclasses.replace(learner, config=config).new_collector()
+    collector = dataclasses.replace(learner, config=dataclasses.replace(learner.config, seed=seed)).new_collector()
     state = learner.init(seed, learning_rate=rate, ent_coef=bonus)
     started, history = time.perf_counter(), []
     try:
         while int(state.timesteps) < grid.steps:
-            state, metrics = program.update(state)
+            _, key, transitions = collector.collect(learner.behaviour(state), state.environments, state.key)
+            state, metrics = compiled.learn_from(state._replace(key=key), transitions)
             history.append([float(metrics["rollout/ep_rew_mean"]), float(metrics["rollout/episodes"])])
     finally:
-        program.close()
+        collector.close()
     returns, episodes = np.array(history).T[:, :, None]
     late, untrained = scores(returns, episodes)
     return [rate, bonus, seed, float(late[0]), float(untrained[0]), time.perf_counter() - started, 0.0]

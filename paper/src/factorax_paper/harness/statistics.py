@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 import scipy  # its submodules are slow to import and are loaded on first use
 
-from factorax._checks import Count, Range, checked, real_array, shown
+from factorax._checks import Count, Range, checked, real_array
+from factorax._text import shown
 from factorax.runs.statistics import (
     RESAMPLES,
     Interval,

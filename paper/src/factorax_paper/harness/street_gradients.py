@@ -16,9 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from factorax._credit import credit
-from factorax.ppo import Learner, TrainState
-from factorax.ppo.advantages import gae
-from factorax.rollouts.in_jax import JaxEnvironments
+from factorax.ppo import Learner, TrainState, gae
 from factorax.structure import InfluenceNetwork
 
 _STREETS = 8  # number of streets differentiated at a time
@@ -26,18 +24,18 @@ _STREETS = 8  # number of streets differentiated at a time
 
 def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax.Array:
     """Return Gᵢₑ of a batch of whole episodes, ``(n, parameters, m)``."""
-    c, spec, behaviour = learner.config, learner.spec, learner.behaviour(state)
-    first, second = jax.random.split(key)
-    environments = JaxEnvironments(spec.problem, c.n_envs, spec.components)
-    _, t = environments.collect(environments.init(first), behaviour.act, second, c.n_steps)
-    agent, rule = state.agent, learner.rule
-    before, after = (rule.values(agent, obs, learner.see(obs)) for obs in (t.obs, t.next_obs))
-    ended = (t.terminated | t.truncated)[..., None]
-    terminated = ended if c.bootstrap == "never" else t.terminated[..., None]
-    advantage, _ = gae(t.psi, before, after, terminated=terminated, ended=ended, gamma=c.gamma, trace=c.gae_lambda)
+    c, spec, agent = learner.config, learner.spec, state.agent
+    for_environments, key = jax.random.split(key)
+    state = state._replace(environments=learner.collector.init(for_environments), key=key)
+    t, _, _ = learner.rollout(*learner.collect(state))
+    values, next_values = learner.rule.values(agent, t)
+    ended = t.ended[..., None]
+    terminated = ended if getattr(c.method, "bootstrap", "auto") == "never" else t.terminated[..., None]
+    advantage, _ = gae(
+        t.psi, values, next_values, terminated=terminated, ended=ended, gamma=c.gamma, trace=c.gae_lambda
+    )
     advantage = (advantage * spec.weights).reshape(-1, spec.n_targets)
-    local, action = learner.see(t.obs), t.action
-    local, action = local.reshape(-1, *local.shape[2:]), action.reshape(-1, action.shape[-1])
+    local, action = (x.reshape(-1, *x.shape[2:]) for x in (t.local, t.action))
     trained, fixed = eqx.partition(agent.policy.net, eqx.is_array)
     flat, unravel = jax.flatten_util.ravel_pytree(trained)
 

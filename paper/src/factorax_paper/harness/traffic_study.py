@@ -7,7 +7,8 @@ minibatches, and the same number of gradient steps for every policy.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,9 +20,11 @@ from factorax_traffic.episode import play
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from factorax.ppo.presets import read_preset
+from factorax.ppo import Config
+from factorax.ppo.presets import read_preset, settings_with
 from factorax.runs.statistics import Interval, iqm
 
+from ..rllib07 import RLlib07
 from . import plots, sumo_scores, trainings
 from .claims import Claim
 from .experiment import Experiment
@@ -43,8 +46,8 @@ class Method:
     """A method: its changes to the preset."""
 
     network: str = "complete"
-    options: tuple[str, ...] = ()
-    """Options of ``factorax train``."""
+    joint: bool = False
+    """Whether all lights are one agent, with a joint policy and one ratio."""
     problem: str = ""
     """Options of the problem, with a comma in front."""
 
@@ -73,19 +76,28 @@ def plan(rows: int, columns: int, methods: Methods) -> Callable[[Settings, int],
     trained together."""
 
     def trainings_of(settings: Settings, seed: int) -> list[Training]:
-        groups: dict[tuple[tuple[str, ...], str], dict[str, str]] = {}
+        groups: dict[tuple[bool, str], dict[str, str]] = {}
         for name in settings.methods:
             method = methods[name]
-            groups.setdefault((method.options, method.problem), {})[name] = method.network
+            groups.setdefault((method.joint, method.problem), {})[name] = method.network
         runs = []
-        for (options, extra), networks in groups.items():
-            arguments: tuple[Any, ...] = ("--n-envs", settings.n_envs, *options)
-            if settings.preset == LITERAL and "joint" not in options:  # lights share the reward, as Flow's agents do
+        for (joint, extra), networks in groups.items():
+            arguments: tuple[Any, ...] = ("--n-envs", settings.n_envs)
+            if joint:
+                arguments += tuple(chain(*joint_options(settings.preset).items()))
+            elif settings.preset == LITERAL:  # lights share the reward, as Flow's agents do
                 arguments += ("--reward-scale", 1 / (rows * columns))
             runs += _together(settings, seed, f"{rows}x{columns},action=gaussian{extra}", arguments, networks)
         return runs
 
     return trainings_of
+
+
+def joint_options(preset: str) -> dict[str, str]:
+    """Return the options with which the PPO of a preset has one agent for all lights."""
+    method = Config(**settings_with(preset, {})).method
+    joint = replace(method, ratio="joint", minibatch_of="steps") if isinstance(method, RLlib07) else "ppo"
+    return {"--policy": "joint", "--method": str(joint)}
 
 
 def _together(

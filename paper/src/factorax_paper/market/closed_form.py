@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from factorax._checks import NotNegative, check_type, checked, real_array, shown
+from factorax._checks import NotNegative, check_type, checked, real_array
+from factorax._text import shown
 
 from .model import MarketModel
 

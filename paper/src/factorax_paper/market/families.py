@@ -1,6 +1,6 @@
 """The family of problems `market`: a function from the text of a name to a problem."""
 
-from factorax.problems.families import MOST_FACTORS, MOST_STEPS, check_size, jax_problem
+from factorax.problems.families import MAX_FACTORS, MAX_STEPS, check_size, jax_problem
 from factorax.problems.problem import Problem
 
 
@@ -9,5 +9,5 @@ def market(text: str) -> Problem:
     settings of `factorax_paper.market.MarketModel`."""
     from .market_problem import market as make_market
 
-    check_size("market", text, factors=MOST_FACTORS // 2, horizon=MOST_STEPS, largest_inventory=MOST_STEPS)
+    check_size("market", text, factors=MAX_FACTORS // 2, horizon=MAX_STEPS, largest_inventory=MAX_STEPS)
     return jax_problem(make_market, "market", text)

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
-from factorax._checks import check_options, shown
+from factorax._checks import check_options
+from factorax._text import shown
 from factorax.problems.problem import Problem, Step
 from factorax.structure import Factorisation, InfluenceNetwork
 

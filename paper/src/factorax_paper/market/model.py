@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from factorax._checks import Count, NotNegative, Positive, check_each, checked, real_array, shown
+from factorax._checks import Count, NotNegative, Positive, check_each, checked, real_array
+from factorax._text import shown
 
 _VOLATILITY = 0.5
 _TOLERANCE = 1e-6

@@ -4,10 +4,10 @@ from ..._lazy import lazy_imports
 
 # Loaded lazily: RLlib is an extra and takes seconds to import.
 with lazy_imports(__name__):
-    from .algorithm import FactoredPPO as FactoredPPO
+    from .algorithm import FactoredPPOAlgorithm as FactoredPPOAlgorithm
     from .algorithm import FactoredPPOConfig as FactoredPPOConfig
-    from .module import TargetValuesModule as TargetValuesModule
     from .multi_agent import JointEnv as JointEnv
     from .multi_agent import to_rllib as to_rllib
     from .target_advantages import TargetAdvantages as TargetAdvantages
     from .torch_learner import FactoredPPOLearner as FactoredPPOLearner
+    from .torch_learner import TargetValuesModule as TargetValuesModule

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..._lazy import import_quietly
 
+# One file, so that the classes of the others can be defined, and described, where RLlib is not installed.
 MISSING: ImportError | None = None
 """Why placeholders are used."""
 
@@ -16,7 +17,7 @@ def _of(module: str, name: str = "", stand_in: Any = None) -> Any:
         imported = import_quietly(module)
         return getattr(imported, name) if name else imported
     except ImportError as error:
-        MISSING = error
+        MISSING = error  # raised by `need`, when somebody uses the package
         return stand_in
 
 

@@ -7,9 +7,8 @@ import numpy as np
 from ...structure.network import as_network, network_of
 from ..views import FactorViews
 from ._packages import PPO, PPOConfig, RLModuleSpec, need
-from .module import TargetValuesModule
-from .multi_agent import JointEnv, named
-from .torch_learner import FactoredPPOLearner
+from .multi_agent import JointEnv, find_problem_and_network
+from .torch_learner import FactoredPPOLearner, TargetValuesModule
 
 
 class FactoredPPOConfig(PPOConfig):
@@ -21,7 +20,7 @@ class FactoredPPOConfig(PPOConfig):
 
     def __init__(self, algo_class: Any = None):
         need("FactoredPPOConfig")
-        super().__init__(algo_class=algo_class or FactoredPPO)
+        super().__init__(algo_class=algo_class or FactoredPPOAlgorithm)
         self.network: Any = None
         self.weights: Any = None
         self.standardise_advantages = True
@@ -34,10 +33,10 @@ class FactoredPPOConfig(PPOConfig):
         Alternatively use RLlib's ``environment(…)`` with an environment that returns ``info["vector_reward"]``, and
         ``training(network=…, weights=…)``.
         """
-        source, net = named(problem, network)
+        source, net = find_problem_and_network(problem, network)
         factors = FactorViews(source, net, weights=weights, observe="global")
         settings = {"network": factors.network, "weights": tuple(factors.weights.tolist())}
-        # Pass the problem by name if it has one, because it is sent to every env runner.
+        # `problem` rather than `source`: it is sent to every env runner, for which a name is better than a problem.
         return self.environment(JointEnv, env_config={"problem": problem} | settings).training(**settings)
 
     def training(
@@ -52,11 +51,10 @@ class FactoredPPOConfig(PPOConfig):
           factors.
         """
         super().training(**settings)
+        # No arrays among the settings: RLlib compares them with ==, which is elementwise for arrays.
         if network is not None:
-            # RLlib compares settings with ==, which is elementwise for arrays.
             self.network = network_of(network, "network")
         if weights is not None:
-            # Not an array, because RLlib compares settings with ==.
             self.weights = tuple(weights.tolist()) if isinstance(weights, np.ndarray) else weights
         if standardise_advantages is not None:
             self.standardise_advantages = standardise_advantages
@@ -90,6 +88,7 @@ class FactoredPPOConfig(PPOConfig):
             raise ValueError(f"weights: got {self.weights}, want {m} finite numbers, one λ per target")
         if not self.enable_rl_module_and_learner or not self.enable_env_runner_and_connector_v2:
             raise ValueError("api_stack: got the old API stack, want the new one, RLlib's default")
+        # The learner replaces RLlib's connector for advantages, which is there only with these two.
         if not self.add_default_connectors_to_learner_pipeline or not self.use_critic:
             name = "use_critic" if not self.use_critic else "add_default_connectors_to_learner_pipeline"
             raise ValueError(f"{name}: got False, want True: the advantages of the targets require it")
@@ -102,7 +101,7 @@ class FactoredPPOConfig(PPOConfig):
             raise ValueError("use_lstm: got True, want False: the advantages are of single steps, not of sequences")
 
 
-class FactoredPPO(PPO):
+class FactoredPPOAlgorithm(PPO):
     """PPO with one ratio and credit per factor, and one value and advantage per target."""
 
     @classmethod

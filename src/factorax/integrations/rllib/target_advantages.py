@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._credit import credit
 from ...structure import InfluenceNetwork
-from ...structure.labels import counted
+from ..views import step_targets
 from ._packages import DEFAULT_MODULE_ID, Columns, ConnectorV2, torch
 
 FACTOR_MASK = "factor_mask"
@@ -42,6 +42,7 @@ class TargetAdvantages(ConnectorV2):
     def __call__(self, *, rl_module: Any, episodes: list[Any], batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Add the columns for credits, value targets and acting factors to the batch."""
         part, n_targets = batch[DEFAULT_MODULE_ID], self.network.shape[1]
+        # Without gradients, and without the wrapper that a module has with several learners.
         with torch.no_grad():
             predicted = rl_module[DEFAULT_MODULE_ID].unwrapped().compute_values(part)
         if tuple(predicted.shape[1:]) != (n_targets,):
@@ -49,22 +50,24 @@ class TargetAdvantages(ConnectorV2):
                 f"rl_module: its compute_values gave shape {tuple(predicted.shape)}, want (N, {n_targets}), one value "
                 "per target; derive from factorax.integrations.rllib.TargetValuesModule"
             )
-        infos = [info for episode in self.single_agent_episode_iterator(episodes) for info in steps(episode, n_targets)]
+        infos = [
+            info for each in self.single_agent_episode_iterator(episodes) for info in step_infos(each, self.network)
+        ]
         psi = np.stack([info["vector_reward"] for info in infos])
         real = part[Columns.LOSS_MASK].cpu().numpy()
         terminated = part[Columns.TERMINATEDS].cpu().numpy()[:, None]
         ended = terminated | part[Columns.TRUNCATEDS].cpu().numpy()[:, None]
-        stops = _told(infos, "target_terminated", n_targets, otherwise=False)
-        if stops is not None:
-            terminated = terminated | stops
+        target_ends = _info_column(infos, "target_terminated", n_targets, default=False)
+        if target_ends is not None:
+            terminated = terminated | target_ends
         values = predicted.cpu().numpy().astype(np.float64)
         advantages = target_advantages(
             psi, values, terminated=terminated, ended=ended, gamma=self.gamma, trace=self.lambda_
         )
-        acted = _told(infos, FACTOR_MASK, self.network.shape[0], otherwise=True)
+        acted = _info_column(infos, FACTOR_MASK, self.network.shape[0], default=True)
         credits = credit(self.network, advantages, self.weights)
         if self.standardise:
-            credits = _standardised(credits, real, acted)
+            credits = _standardise(credits, real, acted)
         columns = {"advantages": credits, "value_targets": advantages + values}
         if acted is not None:
             columns[FACTOR_MASK] = acted
@@ -73,38 +76,21 @@ class TargetAdvantages(ConnectorV2):
         return batch
 
 
-def steps(episode: Any, n_targets: int) -> list[dict[str, Any]]:
+def step_infos(episode: Any, network: InfluenceNetwork) -> list[dict[str, Any]]:
     """Return the infos of an episode with their vectors of targets, including one for the step that RLlib appended."""
-    rewards, infos = episode.get_rewards(), []
-    for t, info in enumerate(episode.get_infos()[1:-1]):
-        psi = info.get("vector_reward")
-        if psi is None and n_targets > 1:
-            raise ValueError(
-                f'environment: the info of a step has no "vector_reward", but the network has '
-                f"{counted(n_targets, 'target')}; want the parts of the reward there, or their location: "
-                "FactoredPPOConfig().problem(fx.wrap(make, network, reward=…))"
-            )
-        psi = np.ravel(np.asarray(rewards[t] if psi is None else psi, np.float64))
-        if psi.shape != (n_targets,):
-            raise ValueError(
-                f'environment: info["vector_reward"] has {counted(psi.size, "part")}, but the network has '
-                f"{counted(n_targets, 'column')}; want one column per part"
-            )
-        infos.append({**info, "vector_reward": psi})
-    return [*infos, {"vector_reward": np.zeros(n_targets)}]
+    # The first info is that of the reset, the last that of the step that RLlib appended.
+    pairs = zip(episode.get_rewards(), episode.get_infos()[1:-1], strict=False)
+    infos = [{**info, "vector_reward": step_targets(network, reward, info)} for reward, info in pairs]
+    return [*infos, {"vector_reward": np.zeros(network.shape[1])}]
 
 
-def _told(infos: list[dict[str, Any]], name: str, size: int, *, otherwise: bool) -> np.ndarray | None:
+def _info_column(infos: list[dict[str, Any]], name: str, size: int, *, default: bool) -> np.ndarray | None:
     """Return the entries `name` of all infos, ``(N, size)``; None if no info has one."""
-    if not any(name in info for info in infos):
-        return None
-    values = np.full((len(infos), size), otherwise)
-    for row, info in zip(values, infos, strict=True):
-        if name in info:
-            if np.shape(info[name]) != (size,):
-                raise ValueError(f'environment: info["{name}"] has shape {np.shape(info[name])}, want ({size},)')
-            row[:] = info[name]
-    return values
+    rows = [np.asarray(info[name], bool) if name in info else np.full(size, default) for info in infos]
+    for row in rows:
+        if row.shape != (size,):
+            raise ValueError(f'environment: info["{name}"] has shape {row.shape}, want ({size},)')
+    return np.stack(rows) if any(name in info for info in infos) else None
 
 
 def target_advantages(
@@ -126,22 +112,23 @@ def target_advantages(
     >>> target_advantages(psi, values, terminated=ended & False, ended=ended, gamma=0.5, trace=1.0).T
     array([[3., 4., 0.]])
     """
-    goes_on = 1.0 - terminated
+    continues = 1.0 - terminated
     following = np.append(values[1:], np.zeros_like(values[:1]), axis=0)
-    delta = psi + gamma * goes_on * following - values
+    delta = psi + gamma * continues * following - values
+    # The row after the end of an episode is the appended one: no episode has length zero.
     appended = np.roll(ended[:, 0], 1)
     delta[appended] = 0.0
-    decay = np.broadcast_to(gamma * trace * goes_on * (1.0 - ended), delta.shape)
+    decay = np.broadcast_to(gamma * trace * continues * (1.0 - ended), delta.shape)
     for t in range(len(delta) - 2, -1, -1):
         if not appended[t]:
             delta[t] += decay[t] * delta[t + 1]
     return delta
 
 
-def _standardised(credits: np.ndarray, real: np.ndarray, acted: np.ndarray | None) -> np.ndarray:
+def _standardise(credits: np.ndarray, real: np.ndarray, acted: np.ndarray | None) -> np.ndarray:
     """Return credits centred and divided by one common standard deviation, over the valid entries."""
-    counts = np.broadcast_to(real[:, None], credits.shape)
-    counted = credits[counts if acted is None else counts & acted]
-    if counted.size == 0:
+    is_valid = np.broadcast_to(real[:, None], credits.shape)
+    valid = credits[is_valid if acted is None else is_valid & acted]
+    if valid.size == 0:
         return credits
-    return (credits - counted.mean()) / max(1e-4, float(counted.std()))
+    return (credits - valid.mean()) / max(1e-4, float(valid.std()))  # RLlib's own lower bound

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 
-from ..._checks import shown
 from ..._credit import credit
+from ..._text import shown
 from ...networks import Agent, Critic, make_action_values
 from ...networks.factor_actions import FactorActions, default_actions, encoded_actions
 from ..config import Hyper
@@ -34,6 +35,11 @@ class Counterfactual(Method):
     def default(self) -> tuple[float, ...]:
         """The default action of each component; empty if the mean over the policy's actions is meant."""
         return ()
+
+    def optimiser(self, hyper: Hyper) -> optax.GradientTransformation:
+        """Return Adam with moments per array, so that those of the policy can be told from those of the critic."""
+        clip = optax.identity() if hyper.max_grad_norm is None else optax.clip_by_global_norm(hyper.max_grad_norm)
+        return optax.chain(clip, optax.adam(hyper.learning_rate, eps=self.adam_eps))
 
     def critic(self, update: Any, policy: Any, key: jax.Array) -> Critic:
         """Return a critic with one value per action of each factor, or the value of a given action."""
@@ -115,7 +121,7 @@ class Counterfactual(Method):
         The critic's moments are kept between rollouts: a new optimizer makes steps of full size in all directions at
         first, which would destroy the differences between actions that credits are made of.
         """
-        optimiser, policy = update.optimiser(hyper), learned[0].policy
+        optimiser, policy = self.optimiser(hyper), learned[0].policy
 
         def error(agent: Agent, part: Samples) -> jax.Array:
             value = self.value(update, agent, part.obs, part.local, part.action)
@@ -124,7 +130,7 @@ class Counterfactual(Method):
         def step(carry: Learned, indices: jax.Array) -> tuple[Learned, None]:
             agent, moments = carry
             part = update.place(jax.tree.map(lambda x: x[indices], samples))
-            changes, moments = optimiser.update(eqx.filter_grad(error)(agent, part), moments, agent)
+            changes, moments = optimiser.update(eqx.filter_grad(error)(agent, part), moments)
             return (Agent(policy, eqx.apply_updates(agent, changes).critic), moments), None
 
         keys = jax.random.split(key, update.config.n_epochs)

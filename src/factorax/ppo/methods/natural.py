@@ -38,7 +38,9 @@ class Natural(Method):
         """Return a loss without a gradient: the policy has already made its step."""
         return jax.lax.stop_gradient(policy_gradient_loss(log_ratio, credit))
 
-    def minibatches(self, update: Any, learned: Learned, samples: Samples, hyper: Hyper) -> tuple[Learned, Minibatches]:
+    def minibatches(
+        self, update: Any, learned: Learned, samples: Samples, hyper: Hyper, key: jax.Array
+    ) -> tuple[Learned, Minibatches]:
         """Take the step of the policy, and return minibatches for the critic alone."""
         (agent, moments), old, n_steps = learned, learned[0].policy, update.config.n_steps
         acting = samples.parameters, old.spread
@@ -59,7 +61,7 @@ class Natural(Method):
         fisher = fisher_product(divergence, arrays, forward=not old.memory)
         size = 2 * update.spec.n_factors * self.kl
         new = natural_step(arrays, jax.grad(loss)(arrays), fisher, damping=self.damping, size=size)
-        _, minibatches = super().minibatches(update, learned, samples, hyper)
+        _, minibatches = super().minibatches(update, learned, samples, hyper, key)
         return (Agent(eqx.combine(new, rest), agent.critic), moments), minibatches
 
     def evaluate(self, update: Any, agent: Agent, samples: Samples, length: int = 1) -> Outputs:

@@ -3,5 +3,5 @@
 from ..._lazy import lazy_imports
 
 with lazy_imports(__name__):
-    from .collection import collect as collect
+    from .contents import collect as collect
     from .page import report as report

@@ -1,6 +1,5 @@
 """Influence networks of runs and discoveries: edges, evidence, changes during training, positions on a map."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ...discovery.result import Discovery
-from ...distributions import DISTRIBUTIONS, GaussianChoice
 from ...plugins import family_of, imported
 from ...ppo import checkpoints
 from ...ppo.adaptive import AdaptiveNetwork
@@ -18,18 +16,18 @@ from ...ppo.named_networks import find_network
 from ...problems.registry import find_problem
 from ...spec import Spec, declared_network, opened
 from ...structure import InfluenceNetwork
-from ...structure.labels import edge_label, own_labels
+from ...structure.labels import custom_labels, edge_label
 from .curves import numbers
-from .sources import RunSource
+from .inputs import RunInput
 
-MOST_PAIRS = 250_000
+MAX_PAIRS = 250_000
 """Maximum number of pairs (action, target) of a network that is drawn."""
-_MOST_EDGES = 40_000
+MAX_EDGES = 40_000
 _STAGES = 13
 """Points of training at which a scheduled network is shown."""
 
 
-def spec_of(run: RunSource, trusted: str | None = None) -> Spec:
+def spec_of(run: RunInput, trusted: str | None = None) -> Spec:
     """Return the specification of a run's problem, without its policy.
 
     Raises if the name refers to code or files and is not trusted, or if the problem cannot be created here.
@@ -38,20 +36,22 @@ def spec_of(run: RunSource, trusted: str | None = None) -> Spec:
     check_trusted(name, trusted, f"{run.path}:")
     problem = find_problem(name)
     network = find_network(problem, network_of_run(run.path, run.config["network"]), steps=settings["total_timesteps"])
-    kind = DISTRIBUTIONS.kinds[settings["bounded"]]
-    std = "full" if settings["covariance"] == "full" else settings["std"]
-    options: dict[str, Any] = {"distribution": kind(std) if issubclass(kind, GaussianChoice) else kind()}
+    options: dict[str, Any] = {"distribution": settings["distribution"]}
     if network == "adaptive":
         declared = Spec.of(problem, **options)
         return declared.with_network(AdaptiveNetwork.from_complete(declared.network.static))
-    return Spec.of(problem, _named(network, problem), **options)
+    return Spec.of(problem, _with_labels(network, problem), **options)
 
 
-def _named(network: Any, problem: Any) -> Any:
+def _with_labels(network: Any, problem: Any) -> Any:
     """Return a network without labels, such as the complete one, with the labels of the problem's own network."""
     if not isinstance(network, InfluenceNetwork):
         return network
-    if own_labels(network.actions, "a") or own_labels(network.targets, "psi") or network.factorisation is not None:
+    if (
+        custom_labels(network.actions, "a")
+        or custom_labels(network.targets, "psi")
+        or network.factorisation is not None
+    ):
         return network
     with opened(problem) as source:
         declared = declared_network(source)
@@ -60,17 +60,7 @@ def _named(network: Any, problem: Any) -> Any:
     return network.relabel(declared.static.actions, declared.static.targets)
 
 
-def quiet_spec(run: RunSource, trusted: str | None, notes: list[str]) -> Spec | None:
-    """Return the result of `spec_of`, or None with a note; warnings were already shown during training."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            return spec_of(run, trusted)
-    except Exception as error:  # raised by the user's code; the rest of the report can still be shown
-        notes.append(f"{run.path.name}: its network and policy are not shown: {error}")
-        return None
-
-
-def run_network(name: str, run: RunSource, spec: Spec) -> dict[str, Any]:
+def run_network(name: str, run: RunInput, spec: Spec) -> dict[str, Any]:
     """Return the network of a run for the page, with its changes during training."""
     static = spec.network.static
     view = _view(name, static)
@@ -79,9 +69,9 @@ def run_network(name: str, run: RunSource, spec: Spec) -> dict[str, Any]:
     if "edges" not in view:
         return view
     if run.curves is not None and run.curves.events:
-        view["events"] = _named_events(run.curves.events, static)
+        view["events"] = _events_by_index(run.curves.events, static)
     elif not spec.network.is_fixed:
-        view["events"] = _scheduled(spec, run.config["config"]["total_timesteps"], view)
+        view["events"] = _events_of_schedule(spec, run.config["config"]["total_timesteps"], view)
     if spec.network.is_fixed:
         view["suspects"] = _suspects(run, spec)
     family = family_of(run.config["problem"])
@@ -103,7 +93,7 @@ def discovered_network(name: str, discovery: Discovery) -> dict[str, Any]:
 def evidence(discovery: Discovery) -> dict[str, Any]:
     """Return the evidence of a discovery for each pair: effect, p-value, confidence and samples."""
     n, m = discovery.shape
-    pairs = np.argwhere(np.ones((n, m), bool) if n * m <= _MOST_EDGES else discovery.confidence > 0.5)[:_MOST_EDGES]
+    pairs = np.argwhere(np.ones((n, m), bool) if n * m <= MAX_EDGES else discovery.confidence > 0.5)[:MAX_EDGES]
     rows, columns = pairs.T
     return {
         "method": f"{discovery.method}, {discovery.name}",
@@ -125,7 +115,7 @@ def _view(name: str, network: InfluenceNetwork) -> dict[str, Any]:
     n, m = network.shape
     view: dict[str, Any] = {"name": name, "shape": [n, m], "density": float(f"{network.density:.4g}")}
     view["n_edges"] = round(network.density * n * m)
-    if n * m > MOST_PAIRS or view["n_edges"] > _MOST_EDGES:
+    if n * m > MAX_PAIRS or view["n_edges"] > MAX_EDGES:
         return view
     matrix = network.to_dense().astype(float)
     edges = np.argwhere(matrix > 0)
@@ -134,7 +124,7 @@ def _view(name: str, network: InfluenceNetwork) -> dict[str, Any]:
     return view | {"events": [], "suspects": [], "evidence": None, "layout": None}
 
 
-def _named_events(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork) -> list[dict[str, Any]]:
+def _events_by_index(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork) -> list[dict[str, Any]]:
     """Return changes with indices instead of labels; unknown labels are left out."""
     place = {edge_label(a, t): [i, j] for i, a in enumerate(network.actions) for j, t in enumerate(network.targets)}
     return [
@@ -144,7 +134,7 @@ def _named_events(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork
     ]
 
 
-def _scheduled(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, Any]]:
+def _events_of_schedule(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the changes of a network that depends only on the step; none for networks that depend on data."""
     steps = np.linspace(0, total - 1, _STAGES).astype(int).tolist()
     try:
@@ -160,7 +150,7 @@ def _scheduled(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, A
     return events
 
 
-def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
+def _suspects(run: RunInput, spec: Spec) -> list[list[Any]]:
     """Return pairs without an edge that the missing-edge test suspects, with p-values, smallest first."""
     number = last_look(run.curves.updates) if run.curves is not None else 0
     if not run.checkpoints or not number:

@@ -16,7 +16,7 @@ from typing import Any
 from ..._checks import check_function, checked, listed, path_of
 from ..._files import write_whole
 from ...plugins import families, imported
-from .collection import collect
+from .contents import collect
 
 _SCRIPTS = ("uPlot.min.js", "charts.js", "network.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
@@ -104,7 +104,7 @@ def page(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:
     scripts = [_asset(name) for name in _SCRIPTS]
     notice = _asset("uPlot.LICENSE.txt")  # must accompany each copy
     scripts[0] = f"/*\nuPlot 1.6.32\n{notice}\n*/\n{scripts[0]}"
-    players = {each["player"]: _player(each["player"]) for each in report["acting"] if each["kind"] == "film"}
+    players = {each["player"]: _player(each["player"]) for each in report["episodes"] if each["kind"] == "film"}
     scripts[1:1] = [script for script, _ in players.values()]
     styles = [_asset(_STYLES[0]), *(style for _, style in players.values()), _asset(_STYLES[1])]
     return (

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
-from factorax._checks import did_you_mean
+from factorax._text import did_you_mean
 from factorax.ppo.model import FactoredPPO
 from factorax.problems.registry import find_problem
 from factorax.runs.folder import read_config
