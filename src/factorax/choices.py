@@ -35,7 +35,11 @@ class Choice:
     """Base class of what a setting may be: a frozen dataclass, whose fields are checked against their types."""
 
     name: ClassVar[str] = ""
-    """The name on its menu, set by `Menu`."""
+    """The name on its menu, set by `Menu`; before that, the name of the class."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = cls.__name__  # not that of its base class, as which a file would be read
 
     def __post_init__(self) -> None:
         for name, kind in _field_kinds(type(self)).items():
@@ -98,6 +102,10 @@ class Menu:
             return kind(**settings)
         except ValueError as error:
             raise ValueError(f"{self.setting}: {error}") from None
+
+    def has(self, value: Any) -> bool:
+        """Return whether a value is one of these choices, which its text describes, and not of a subclass."""
+        return type(value) in self.kinds.values()
 
     def names(self) -> str:
         """Return the names in words."""
