@@ -110,7 +110,7 @@ class Distribution(ABC):
     discrete: ClassVar[bool] = False
     """Whether an action is a choice, numbered from 0."""
     has_spread: ClassVar[bool] = False
-    """Whether the action is a Gaussian deviation σ ε from a mean, the first parameter, so that `log_std` applies and the
+    """Whether the action is a Gaussian deviation σ ε from its first parameter, so that `log_std` applies and the
     components of a factor may have a full covariance."""
     bounded: ClassVar[str | None] = None
     """The value of the setting `distribution` that selects this kind for the components of a Box with finite bounds;
