@@ -132,7 +132,7 @@ class Spec:
             if weights is None:
                 weights = getattr(inner, "weights", None)
                 if network is not None:
-                    _check_columns(network, weights, source)
+                    _check_columns(network, weights)
             declared = declared_network(source) if network is None else None
             network_is_default = network is None and declared is None
             if network_is_default:  # one target, the reward: plain PPO
@@ -375,30 +375,13 @@ def _symmetric(name: str, relation: Any, n: int) -> np.ndarray:
     return matrix != 0
 
 
-def _check_columns(network: Any, weights: Any, source: Any) -> None:
-    """Raise if the number of targets of the user's network is not that of the problem's weights, or of the rewards in a
-    step of an environment that declares none."""
+def _check_columns(network: Any, weights: Any) -> None:
+    """Raise if the number of targets of the user's network is not that of the problem's weights."""
     static = getattr(network_of(network, "network"), "static", None)
-    m = 1 if static is None else static.shape[1]
-    if weights is not None:
-        if static is not None and np.shape(weights) != (m,):
-            raise ValueError(
-                f"network: has {counted(m, 'column')}, but the problem has weights of shape {np.shape(weights)}; want "
-                "one column per target of the problem"
-            )
-        return
-    if m == 1 or is_jax(source) or isinstance(source, OneOfMany) or hasattr(source, "reward_space"):
-        return
-    try:
-        source.reset(seed=0)
-        _, reward, _, _, info = source.step(source.action_space.sample())
-    except Exception:  # an action that is not valid now, for example; training reports what is wrong
-        return
-    count = np.size(info.get("vector_reward", reward))
-    if count != m:
+    if static is not None and weights is not None and np.shape(weights) != (static.shape[1],):
         raise ValueError(
-            f"network: has {m} targets, but a step of the environment returns {counted(count, 'reward')}; say what the "
-            "targets are, as in fx.wrap(make, network, reward=…)"
+            f"network: has {counted(static.shape[1], 'column')}, but the problem has weights of shape "
+            f"{np.shape(weights)}; want one column per target of the problem"
         )
 
 

@@ -65,8 +65,8 @@ def menus() -> dict[str, Menu]:
     from ..networks import ARCHITECTURES, POLICIES
     from ..plugins import choices, imported
     from ..rollouts import ROLLOUTS
-    from .compiled import DEVICES
     from .credits import CRITICS
+    from .devices import DEVICES
     from .methods import METHODS
 
     menus = {

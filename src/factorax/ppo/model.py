@@ -27,8 +27,9 @@ from ..spec import Spec, is_jax, opened
 from ..structure import InfluenceNetwork
 from . import checkpoints
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
-from .compiled import Compiled, peak_memory
+from .compiled import Compiled
 from .config import Config, is_network
+from .devices import peak_memory
 from .hints import warn_if_clipped, warn_if_short
 from .learner import Learner
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars

@@ -8,14 +8,14 @@ import pytest
 from runs.report.run_folders import improving, write_run
 
 from factorax import plugins
-from factorax.runs.report.contents import grouped
+from factorax.runs.report.contents import group_inputs
 from factorax.runs.report.inputs import read_inputs
 from factorax.runs.report.verdict import run_verdicts
 from factorax.runs.statistics import Interval, iqm, short_number
 
 
 def verdicts(folder, **options):
-    groups = grouped(read_inputs([folder]))
+    groups = group_inputs(read_inputs([folder]))
     options = {"play": False, "baselines": {}, "notes": []} | options
     return {verdict.title: verdict for verdict in run_verdicts(groups, **options)}
 
