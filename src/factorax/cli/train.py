@@ -86,11 +86,10 @@ def train(
     settings = settings_with(name_of_preset, settings)
     n_envs = None if "n_envs" in settings else _vector_size(problem)
     config = Config.of(settings if n_envs is None else settings | {"n_envs": n_envs})
-    default_network = network_of(name_of_preset, config.method) or OWN
-    network = network or default_network
+    network = network or network_of(name_of_preset, config.method) or OWN
 
-    name = problem.replace("/", "-").replace(":", "-") + f"-{str(config.method).replace(',', '-')}"
-    if network not in (OWN, config.method.network_name):
+    name = re.sub("[/:,]", "-", f"{problem}-{config.method}")
+    if network != (config.method.network_name or OWN):
         name += f"-{folder_name(network)}"
     hint = "" if default is None else f"started with the preset {default.name} resumes with --preset {default.name}"
     if tuning is not None:
