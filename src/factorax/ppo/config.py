@@ -183,8 +183,8 @@ class Config:
     """Factor applied to targets for learning; reported returns are not scaled."""
     rollouts: Any = "inline"
     """How Gymnasium environments are stepped: inline in this process, in worker processes, or by ray. Results are
-    bit-identical, except with overlap. Settings: workers and overlap of processes and ray, address and cpus of ray, and seconds, the time
-    limit of a rollout, as in processes,workers=4."""
+    bit-identical, except with overlap. Settings: workers and overlap of processes and ray, address and cpus of ray, and
+    seconds, the time limit of a rollout, as in processes,workers=4."""
     device: Any = "auto"
     """Device for training. auto: a GPU or TPU if JAX finds one, otherwise the CPU. cuda is a synonym of gpu. Setting of
     all: count, the number of devices, as in gpu,count=2."""
