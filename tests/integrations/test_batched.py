@@ -106,13 +106,14 @@ def test_episodes_are_those_of_the_cases_one_by_one_also_after_a_checkpoint(tmp_
 def test_workers_hold_simulators_of_their_own():
     models = [
         FactoredPPO(
-            fx.integrations.from_batched(Walks, num_envs=2), n_envs=4, rollouts=rollouts, workers=workers, **SETTINGS
+            fx.integrations.from_batched(Walks, num_envs=2), n_envs=4, rollouts=rollouts, **SETTINGS
         )
-        for rollouts, workers in (("inline", 0), ("processes", 2))
+        for rollouts in ("inline", "processes,workers=2", "processes,workers=6")  # at most one for each simulator
     ]
     for model in models:
         model.learn(64, progress_bar=False).close()
-    same(*models)
+    for each in models[1:]:
+        same(models[0], each)
 
 
 def test_a_check_of_the_problem_and_closing():

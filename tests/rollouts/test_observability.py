@@ -139,4 +139,4 @@ def test_where_there_is_no_warning():
 @pytest.mark.slow
 def test_shared_actors_without_local_observations_see_everything():
     with pytest.warns(fx.structure.StructureWarning, match=MESSAGE):
-        start_learning(lambda: Rooms(visible=True), policy="shared", identity=2)
+        start_learning(lambda: Rooms(visible=True), policy="shared,identity=2")
