@@ -203,9 +203,3 @@ def test_an_error_inside_a_module_says_what_it_was_called_with():
     with pytest.raises(TypeError) as error:
         FactoredPPO(BANDIT, policy=Fails(), **SMALL)
     assert "policy: in Fails, called with one observation" in "".join(error.value.__notes__)
-
-
-def test_an_initialiser_without_built_in_layers_is_refused():
-    own = {"policy": lambda spec, key: None, "critic": lambda spec, key: None}
-    with pytest.raises(ValueError, match=r"init: got .* policy and critic"):
-        Learner.of(BANDIT, config=Config(**SMALL), init=jax.nn.initializers.normal(), **own)

@@ -79,11 +79,9 @@ def test_a_model_with_a_custom_initialiser_loads_without_it(tmp_path):
     for _ in range(2):  # a loaded model is saved and loaded in the same way
         model.save(tmp_path / "model")
         loaded = FactoredPPO.load(tmp_path / "model")
-        assert loaded.config.architecture.init == "custom"
         for a, b in zip(jax.tree.leaves(model.state.agent), jax.tree.leaves(loaded.state.agent), strict=True):
             np.testing.assert_array_equal(a, b)
         model = loaded
-    assert loaded.on("contextual-bandit:3").config.architecture.init == "custom"
 
 
 @pytest.mark.slow
@@ -108,8 +106,8 @@ def test_training_with_a_custom_initialiser_resumes_bit_for_bit(tmp_path):
         (lambda key, shape, dtype: jnp.ones(shape, int), ValueError, r"init: .* of int32, want .* floats"),
         (lambda key, shape, dtype: 0.1, TypeError, r"init: .* returns 0.1, want a function \(key, shape, dtype\)"),
         (jax.nn.initializers.glorot_uniform, TypeError, r"init: .* returns <function .*glorot_uniform\(\)"),
-        ("custom", ValueError, r"init: got 'custom' without a function, want 'orthogonal', .*init=jax"),
-        (0.1, ValueError, r"init: got 0.1, want 'orthogonal'"),
+        ("custom", ValueError, r"init: got 'custom', which stands for a function that is not in the file or text"),
+        (0.1, ValueError, r"init: got 0.1, want a text among 'orthogonal'"),
     ],
 )
 def test_a_custom_initialiser_that_does_not_fit_is_refused(init, error, message):

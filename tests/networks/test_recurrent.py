@@ -25,7 +25,10 @@ ARRANGEMENTS = ["joint", "shared", "independent"]
 
 
 def learner_of(architecture="gru", policy="joint", **settings):
-    return Learner.of(queues(3), config=Config(architecture=f"{architecture},sequence_length={LENGTH}", policy=policy, **SETTINGS | settings))
+    return Learner.of(
+        queues(3),
+        config=Config(architecture=f"{architecture},sequence_length={LENGTH}", policy=policy, **SETTINGS | settings),
+    )
 
 
 def test_a_gru_is_that_of_equinox():
@@ -280,7 +283,7 @@ def test_states_are_handed_out_and_taken_back():
 )
 def test_settings_that_do_not_go_together(settings, message):
     with pytest.raises(ValueError, match=message):
-        learner_of(**settings)
+        Learner.of(queues(3), config=Config(**SETTINGS | {"architecture": "gru"} | settings))
 
 
 def test_a_spec_is_all_that_shapes_need():

@@ -129,7 +129,7 @@ def test_where_there_is_no_warning():
         start_learning(lambda: Rooms(visible=False))
         start_learning(chain(3), policy="joint")
         start_learning(queues(2), policy="joint", check_network=False)
-        start_learning(queues(2), policy="joint", estimator="vanilla")
+        start_learning(queues(2), policy="joint", method="ppo")
         start_learning(
             lambda: Rooms(visible=True), fx.InfluenceNetwork._derive(np.array([[1, 0], [1, 0]], bool), None, None)
         )

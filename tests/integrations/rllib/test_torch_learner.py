@@ -27,7 +27,6 @@ from integrations.rllib.learner_cases import (
     make_learner,
     move,
 )
-
 from ppo.helping import samples_of
 
 import factorax as fx
