@@ -82,7 +82,9 @@ def test_masked_choices_have_no_probability_and_the_others_share_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [{}, {"normalize_obs": True, "policy": "shared,identity=2"}, {"architecture": "gru,sequence_length=3"}], ids=str
+    "settings",
+    [{}, {"normalize_obs": True, "policy": "shared,identity=2"}, {"architecture": "gru,sequence_length=3"}],
+    ids=str,
 )
 def test_masked_actions_are_never_sampled_in_training(settings):
     for make in (Doors, fx.wrap(InInfo, fx.InfluenceNetwork.complete(2, 1), observe=["action_mask"])):
