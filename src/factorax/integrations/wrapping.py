@@ -18,7 +18,7 @@ from ..structure.labels import default_labels
 from ..structure.network import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, own_observations
 from .factors import FIXED, FactorRule, Rows, fit, warn_if_complete, weights_of
-from .info_observations import with_info
+from .info_observations import Observed
 from .rewards import parts_of
 from .vectors import FactoredVector
 
@@ -223,7 +223,7 @@ def _wrap_gymnasium(
         places, own_local = _declared(env, "observed_info") or (), _declared(env, "local")
         entries: tuple[gym.spaces.Box, ...] = ()
         if observe:
-            added = with_info(env, observe, places, None if measured is None else measured.entries)
+            added = Observed(env, observe, places, None if measured is None else measured.entries)
             space, observed, places, entries = added.space, added, added.places, tuple(added.entries.values())
             own_local = None if own_local is None else added.local(own_local)
         wrapped = FactoredGymnasium(env, parts_of(reward), space, observed, check_sum=check_sum)
