@@ -34,16 +34,11 @@ def parts_of(reward: Any, *, rows: bool = False) -> Parts:
         return Parts(
             (lambda obs, actions, rewards, info, resets: reward(obs, actions, rewards, info)) if rows else reward
         )
-    if isinstance(reward, str) and reward == "collapse":
+    if reward == "collapse":
         raise ValueError('reward: got "collapse", want it only for PettingZoo agents with equal rewards')
-    function = (
-        "(obs, actions, rewards, info) -> array with one row per environment"
-        if rows
-        else "(obs, action, reward, info) -> vector"
-    )
     raise ValueError(
-        f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function {function}, '
-        "or None"
+        f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function (obs, '
+        "action, reward, info) -> vector, which for a vector environment has one row per environment, or None"
     )
 
 
