@@ -216,6 +216,8 @@ class Product:
         if self.spread_of_state:
             wider = np.where(self.has_spread, np.exp(parameters[..., -1]), np.float32(1))
             noise = noise * wider[..., None]
+        if len(self.groups) == 1:  # every step of an environment comes here
+            return self.groups[0].distribution.choose(parameters, noise)
         return self._by_kind(lambda kind, *parts: kind.choose(*parts), [parameters, noise])
 
     def within(self, action: Array, xp: Any) -> Array:

@@ -124,7 +124,7 @@ class NumpyPolicy(WorkerPolicy):
         shape = n_envs, len(self.space), self.space.width
         outputs = (n_envs, shape[1] * shape[2], 1) if self.by_choice else shape
         layers = _Layers(arrays=arrays, kind=self.kind, shape=outputs, first=first, activation=self.activation)
-        prepare = self.inputs if self.kind != "joint" else self._encoded if self.observations is not None else None
+        prepare = self.inputs if self.kind != "joint" else self._encoded
         centre, scale = arrays.centre, arrays.scale
         inputs, forward = layers.inputs, layers.forward
         write = self._writer(inputs.reshape(*shape, -1) if self.by_choice else inputs)
@@ -136,7 +136,7 @@ class NumpyPolicy(WorkerPolicy):
             if write is not None:
                 write(obs)
             else:
-                rows = obs if prepare is None else prepare(obs)
+                rows = prepare(obs)
                 inputs[...] = rows.reshape(*outputs[:2], -1) if self.by_choice else rows
             forward()
             return parameters
