@@ -77,12 +77,6 @@ def colouring(mixing: Array) -> Array:
     return solve_triangular(whiten, identity, lower=True, unit_diagonal=True)
 
 
-def inverses(blocks: np.ndarray, matrices: np.ndarray, n_components: int) -> list[np.ndarray]:
-    """Return the inverse of each block's matrix without padding, with NumPy: whitening from colouring."""
-    sizes = (blocks < n_components).sum(axis=1)
-    return [np.linalg.inv(matrix[:size, :size]) for matrix, size in zip(matrices, sizes, strict=True)]
-
-
 def variance_ratio(blocks: np.ndarray | None, old: Spread, new: Spread) -> Array:
     """Return the variance of each component's new ε under the old distribution, ``(c,)``; with blocks, uses JAX."""
     ratio = namespace(old.log_std, new.log_std).exp(2 * (old.log_std - new.log_std))

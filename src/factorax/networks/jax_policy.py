@@ -21,7 +21,7 @@ class ModuleArrays(NamedTuple):
 
     leaves: tuple[np.ndarray, ...]
     log_std: np.ndarray
-    colour: np.ndarray
+    mixing: np.ndarray
     centre: np.ndarray | None = None
     scale: np.ndarray | None = None
     """As in `PolicyArrays`."""

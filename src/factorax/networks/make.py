@@ -158,8 +158,7 @@ def policy_arrays(policy: Policy, moments: Any = None) -> PolicyArrays | ModuleA
       normalised.
     """
     spread, net = jax.tree.map(np.asarray, policy.spread), policy.net
-    whiten = np.eye(spread.mixing.shape[-1], dtype=np.float32) - np.tril(spread.mixing, -1)
-    common: dict[str, Any] = {"log_std": spread.log_std, "colour": np.linalg.inv(whiten) if whiten.size else whiten}
+    common: dict[str, Any] = {"log_std": spread.log_std, "mixing": spread.mixing}
     if moments is not None:
         common["centre"] = np.asarray(moments.mean)
         common["scale"] = np.sqrt(np.asarray(moments.variance) + np.float32(1e-8))

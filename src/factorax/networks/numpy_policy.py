@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..distributions import Spread
-from ..distributions.covariance import inverses
 from ..observations import ObservationSpace
 from ..spaces import ActionMask, ActionSpace
 
@@ -35,8 +34,8 @@ class PolicyArrays(NamedTuple):
     """Features that tell a shared network for which component it acts, ``(c, k)``."""
     log_std: np.ndarray
     """log σ of Gaussian components, ``(c,)``."""
-    colour: np.ndarray
-    """(I − W)⁻¹ of each factor with a covariance, ``(f, g, g)``."""
+    mixing: np.ndarray
+    """W of each factor with a covariance, ``(f, g, g)``."""
     centre: np.ndarray | None = None
     scale: np.ndarray | None = None
     """Mean and standard deviation of observations, ``(d,)``, if they are normalised."""
@@ -52,13 +51,11 @@ class WorkerPolicy:
 
     def draw(self, rng: np.random.Generator, arrays: Any, n_steps: int) -> np.ndarray:
         """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
-        return self.space.noise(rng, n_steps, arrays.log_std, arrays.colour)
+        return self.space.noise(rng, n_steps, arrays.log_std, arrays.mixing)
 
     def log_prob(self, arrays: Any, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
         """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
-        space = self.space
-        whiten = None if space.blocks is None else inverses(space.blocks, arrays.colour, len(space))
-        return space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
+        return self.space.log_prob(outputs, Spread(arrays.log_std, arrays.mixing), action)
 
     def normalised(self, obs: Any, centre: Any, scale: Any, xp: Any) -> Any:
         """Return rows of observations ``(B, d)`` with the columns that are quantities normalised and clipped to ±10."""
