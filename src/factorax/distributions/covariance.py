@@ -55,6 +55,7 @@ def mix(blocks: np.ndarray, matrices: Array | Sequence[np.ndarray], x: Array) ->
             mixed[..., group] = x[..., group] @ matrix[: len(group), : len(group)].T
         return mixed
     xp = namespace(x)
+    # the padding c is no component: it is read as 0, and dropped when written
     parts = xp.take(x, blocks, axis=-1, mode="fill", fill_value=0.0)
     return x.at[..., blocks].set(xp.einsum("fij,...fj->...fi", matrices, parts), mode="drop")
 
@@ -70,6 +71,7 @@ def colouring(mixing: Array) -> Array:
     whiten = whitening(mixing)
     if isinstance(whiten, np.ndarray):
         return np.linalg.inv(whiten) if whiten.size else whiten
+    # JAX's inverse would be a general one, by a pivoted decomposition
     from jax.scipy.linalg import solve_triangular
 
     xp = namespace(mixing)

@@ -91,10 +91,11 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
             )
         return network
     n = network.shape[0]
-    if n == rows.n_components:
+    if n == rows.n_components:  # also where each leaf has one component: rows may then be named as either
         network = _ordered(network, "actions", rows.components)
     elif n == len(rows.sizes) and factors != "elements":
         network = _ordered(network, "actions", rows.names)
+        # a row per component first, as all networks have it; the leaves become its factorisation below
         network = InfluenceNetwork(network.matrix[rows.leaf_of], rows.components, network.targets)
     else:
         also = f", or {len(rows.sizes)}, one per leaf" if factors != "elements" else ""
@@ -132,7 +133,7 @@ def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None
             f"network: has {side} {some(unknown)}, which the environment lacks; it has {some(names)}. Use these names, "
             f"or net.relabel({side}=…) with these in the order of the network"
         )
-    return network.select(**{side: names})
+    return network.select(**{side: names})  # names decide, not the order in which the user wrote them
 
 
 def weights_of(weights: Any, default: Any, m: int) -> np.ndarray:

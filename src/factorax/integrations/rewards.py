@@ -100,17 +100,18 @@ def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, rew
                 f"reward: {reward!r}: there is no {key!r}; {where} has {some(names) or 'nothing'}. Every step must "
                 "have it for each environment"
             )
+        # Gymnasium marks in the entry _key which environments have the entry key
         there = there & np.asarray(value.get(f"_{key}", there))
         value = value[key]
     if resets is not None:
-        there = there | resets
+        there = there | resets  # without a step, an environment has no reward, and its row becomes zeros
     if not there.all():
         missing = int(np.flatnonzero(~there)[0])
         raise Misfit(
             f"reward: {reward!r}: {'.'.join(route)!r} is missing for environment {missing}, want it in every step"
         )
     rows = np.asarray(value)
-    if rows.dtype.char == "O":
+    if rows.dtype.char == "O":  # as Gymnasium collects arrays that not all environments have
         rows = np.stack([np.asarray(row) for row in rows])
     if rows.shape[:1] != (n,):
         raise Misfit(

@@ -177,20 +177,6 @@ def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None
     return wrapped
 
 
-def _refuse(env: Any) -> None:
-    """Raise unless `env` is a single Gymnasium environment."""
-    if not isinstance(env, gym.Env):
-        raise TypeError(
-            f"env: got {type(env).__name__}, want a gymnasium.Env, a parallel PettingZoo environment, or a function "
-            "that returns one, as in lambda: gym.make('CartPole-v1')"
-        )
-    inner: Any = env
-    while isinstance(inner, gym.Wrapper):
-        if isinstance(inner, gym.wrappers.Autoreset):
-            raise TypeError("env: has the wrapper Autoreset, which hides the last observation; want it without")
-        inner = inner.env
-
-
 def _wrap_gymnasium(
     env: Any,
     measured: Measured | None,
@@ -216,7 +202,16 @@ def _wrap_gymnasium(
         action_space, own_local = one.action_space, _declared(one, "local")
         names = getattr(env.unwrapped, "targets", None)
     else:
-        _refuse(env)
+        if not isinstance(env, gym.Env):
+            raise TypeError(
+                f"env: got {type(env).__name__}, want a gymnasium.Env, a parallel PettingZoo environment, or a "
+                "function that returns one, as in lambda: gym.make('CartPole-v1')"
+            )
+        inner: Any = env
+        while isinstance(inner, gym.Wrapper):
+            if isinstance(inner, gym.wrappers.Autoreset):
+                raise TypeError("env: has the wrapper Autoreset, which hides the last observation; want it without")
+            inner = inner.env
         one, action_space, names = env, env.action_space, None
         space, copy_observation = own_observations(env.observation_space)
         observed: Any = lambda obs, info: copy_observation(obs)  # noqa: E731
@@ -272,6 +267,7 @@ def _check_seed(env: Any) -> None:
     """Raise unless two episodes with the same seed and actions have the same observations and targets."""
     first, again = (observed_episode(env, 0, targets=True) for _ in range(2))
     if differ(first, again) or len(first) != len(again):
+        # episodes of different lengths differ at the end of the shorter one, if not earlier
         pairs = enumerate(zip(first, again, strict=False))
         step = next((t for t, (a, b) in pairs if differ([a], [b])), min(len(first), len(again)))
         raise ValueError(
