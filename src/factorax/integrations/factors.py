@@ -91,7 +91,7 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
             )
         return network
     n = network.shape[0]
-    if n == rows.n_components:  # also where each leaf has one component: rows may then be named as either
+    if n == rows.n_components:  # first: if each leaf has one component, rows of both are the same
         network = _ordered(network, "actions", rows.components)
     elif n == len(rows.sizes) and factors != "elements":
         network = _ordered(network, "actions", rows.names)

@@ -26,16 +26,18 @@ any number of workers."""
 class PolicyArrays(NamedTuple):
     """The parameters of a policy as NumPy arrays."""
 
-    kernels: tuple[np.ndarray, ...]
-    biases: tuple[np.ndarray, ...]
-    """Kernels and biases of each layer, ``(i, o)`` and ``(o,)``; independent policies have an axis of components
-    first."""
-    identity: np.ndarray | None
-    """Features that tell a shared network for which component it acts, ``(c, k)``."""
     log_std: np.ndarray
     """log σ of Gaussian components, ``(c,)``."""
     mixing: np.ndarray
     """W of each factor with a covariance, ``(f, g, g)``."""
+    kernels: tuple[np.ndarray, ...] = ()
+    biases: tuple[np.ndarray, ...] = ()
+    """Kernels and biases of each layer, ``(i, o)`` and ``(o,)``; independent policies have an axis of components
+    first."""
+    identity: np.ndarray | None = None
+    """Features that tell a shared network for which component it acts, ``(c, k)``."""
+    leaves: tuple[np.ndarray, ...] = ()
+    """Instead of layers, all arrays of a policy that is evaluated with JAX."""
     centre: np.ndarray | None = None
     scale: np.ndarray | None = None
     """Mean and standard deviation of observations, ``(d,)``, if they are normalised."""
