@@ -55,6 +55,12 @@ def bandit():
     return problems.BanditEnv(problems.search_bandit([1.0, 2.0]))
 
 
+def first_environment(env, **arguments):
+    """Wrap an environment or a function; the arguments of a function are checked with its first environment."""
+    wrapped = fx.wrap(env, **arguments)
+    return wrapped() if callable(wrapped) else wrapped
+
+
 def joint(params, obs, action):
     """One log-probability for all actions, where one per factor is wanted."""
     return independent(params, obs, action).sum()
@@ -204,7 +210,7 @@ BORDERS = (
     ),
     Border(
         "wrap",
-        fx.wrap,
+        first_environment,
         {"env": bandit, "network": np.eye(2)},
         {
             "env": NOT_ENVIRONMENTS,
