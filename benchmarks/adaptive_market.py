@@ -71,7 +71,7 @@ def study(variant: str, rates: tuple[float, ...], seeds: int, rollouts: int) -> 
     history, edges = [], {}
     for i in range(1, rollouts + 1):
         state, metrics = compiled.updates(state)
-        history.append([metrics[f"rollout/{name}"][0] for name in ("ep_rew_mean", "episodes")])
+        history.append([np.asarray(metrics[f"rollout/{name}"])[0] for name in ("ep_rew_mean", "episodes")])
         if i in (2, 10, 20, 40, 70, 100):
             edges[i] = edges_of(state)
     returns, episodes = np.array(history).swapaxes(0, 1)

@@ -44,7 +44,9 @@ def make_learner(problem, settings):
 def use_optimiser(name):
     """Minimise with another optimiser of optax instead of Adam."""
     make = {"lamb": optax.lamb, "lion": lambda rate: optax.lion(rate, weight_decay=0.0)}[name]
-    optax.adam = lambda rate, eps: make(rate)  # `Update.optimiser` clips before it
+    optax.adam = lambda rate, eps: make(rate)  # `Method.optimiser` clips before it
+    if name == "lamb":  # the length of its steps is that of each layer
+        optax.flatten = lambda inner: inner
 
 
 def evaluation(learner, episodes):

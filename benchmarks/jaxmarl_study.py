@@ -112,7 +112,7 @@ def _ours(method: Ours, run: Run) -> Training:
         while left:
             count = min(left, compiled.max_updates)
             states, metrics = compiled.updates(states, count)
-            returns.append(metrics["rollout/ep_rew_mean"])
+            returns.append(metrics["rollout/ep_rew_mean"][:count])
             left -= count
         return states, np.concatenate(returns).T
 

@@ -50,7 +50,7 @@ def curve(problem: Any, config: Config, local: Any, network: Any) -> dict[str, A
     while left:
         count = min(left, compiled.max_updates)
         states, metrics = compiled.updates(states, count)
-        returns.append(metrics["rollout/ep_rew_mean"])
+        returns.append(metrics["rollout/ep_rew_mean"][:count])
         left -= count
     seconds = time.perf_counter() - start
     final = []

@@ -118,7 +118,7 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
 
     playing, transitions = measured(rollout, arrays)
     preparing, drawn = measured(samples, arrays, transitions)
-    optimiser = rule.optimiser(c.hyper)
+    optimiser = rule.method.optimiser(c.hyper)
     learnt, fixed = eqx.partition(agent, eqx.is_inexact_array)
     order = shuffled(jax.random.key(0), size).reshape(-1, c.batch_size)
     count = len(order)

@@ -16,13 +16,13 @@ from factorax.runs.report.inputs import read_inputs
 def test_seeds_are_one_group_and_methods_are_several(tmp_path):
     for seed in range(3):
         write_run(tmp_path / f"a{seed}", seed=seed)
-        write_run(tmp_path / f"b{seed}", seed=seed, estimator="vanilla")
+        write_run(tmp_path / f"b{seed}", seed=seed, method="ppo")
     report = collect([tmp_path], play=False)
     (curves,) = report["curves"]
     chart = report["charts"][curves["chart"]]
     assert {each["name"]: len(each["runs"]) for each in chart["series"]} == {
-        "estimator factored": 3,
-        "estimator vanilla": 3,
+        "method factored": 3,
+        "method ppo": 3,
     }
     assert list(chart["axes"]) == ["steps", "episodes", "seconds"]
     assert report["title"] == "chain:3"

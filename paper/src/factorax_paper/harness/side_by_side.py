@@ -117,8 +117,8 @@ def _at_once(grid: Grid) -> Arrays:
     while done < rollouts:
         count = min(rollouts - done, program.max_updates)
         state, metrics = program.updates(state, count)
-        returns[done : done + count] = metrics["rollout/ep_rew_mean"]
-        episodes[done : done + count] = metrics["rollout/episodes"]
+        returns[done : done + count] = metrics["rollout/ep_rew_mean"][:count]
+        episodes[done : done + count] = metrics["rollout/episodes"][:count]
         compiled = compiled or time.perf_counter()
         done += count
         print(f"{done / rollouts:.4f}", flush=True)
