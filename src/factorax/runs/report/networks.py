@@ -37,7 +37,11 @@ def spec_of(run: RunInput, trusted: str | None = None) -> Spec:
     check_trusted(name, trusted, f"{run.path}:")
     problem = find_problem(name)
     network = find_network(problem, network_of_run(run.path, run.config["network"]), steps=settings["total_timesteps"])
-    return Spec.of(problem, network, distribution=settings["distribution"])
+    options: dict[str, Any] = {"distribution": settings["distribution"]}
+    if network == "adaptive":
+        declared = Spec.of(problem, **options)
+        return declared.with_network(AdaptiveNetwork.from_complete(declared.network.static))
+    return Spec.of(problem, _named(network, problem), **options)
 
 
 def _named(network: Any, problem: Any) -> Any:
