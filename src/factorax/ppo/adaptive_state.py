@@ -130,7 +130,7 @@ class AdaptiveStateNetwork(BaseNetwork):
 
     def update_state(self, state: Any, evidence: Evidence) -> tuple[EdgeEstimates, dict[str, Any]]:
         """Return the estimates with one more rollout in each visited regime and, at revisions, new edges."""
-        obs = evidence.batch.obs
+        obs = evidence.rollout.obs
         regime = self._regime(obs.reshape(-1, obs.shape[-1]))
         psi = evidence.advantage * evidence.weights
         rule = self._rule
