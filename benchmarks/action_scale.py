@@ -1,4 +1,4 @@
-"""Learning with each value of `bounded` if bounds are far from ±1: `python -m benchmarks.action_scale`.
+"""Learning with each `distribution` if bounds are far from ±1: `python -m benchmarks.action_scale`.
 
 Uses the same settings and numbers of steps for each distribution of actions, and compares with uniformly random
 actions. Prints a table and writes ``benchmarks/action_scale.json``. ``python -m benchmarks.action_scale Reservoir``
@@ -23,7 +23,7 @@ from factorax.integrations import rddl, to_gymnasium
 from factorax.problems import Problem, chain
 from factorax.runs import normal_mean
 
-BOUNDED = ("clip", "scale", "tanh", "beta")
+DISTRIBUTIONS = ("clip", "scale", "tanh", "beta")
 SEEDS = 3
 EPISODES = 10
 GRAMS = 125.0
@@ -87,7 +87,7 @@ CASES = {
     "parcels in grams": Case(parcels(), "0 … 500", {"total_timesteps": 65_536, "learning_rate": 1e-3}),
 }
 """Two models of rddlrepository, an environment of Gymnasium, and a JAX problem. The settings of the reservoirs
-are one of six sets that were tried, with ``bounded="scale"``."""
+are one of six sets that were tried, with ``distribution="scale"``."""
 
 
 def random_return(problem: Any, seed: int) -> float:
@@ -105,10 +105,10 @@ def random_return(problem: Any, seed: int) -> float:
     return float(np.mean(returns))
 
 
-def trained(case: Case, bounded: str, seed: int) -> dict[str, float]:
+def trained(case: Case, distribution: str, seed: int) -> dict[str, float]:
     """Return the mean return before training and in the last rollout, both with exploration, and without it."""
     networks = {"policy": "joint", "critic": "target"}
-    model = fx.FactoredPPO(case.problem, bounded=bounded, seed=seed, **networks, **case.settings)
+    model = fx.FactoredPPO(case.problem, distribution=distribution, seed=seed, **networks, **case.settings)
     before = model.evaluate(EPISODES, deterministic=False, seed=seed)["return"]
     model.learn(progress_bar=False)
     last = float(model.history[-1]["rollout/ep_rew_mean"])
@@ -120,10 +120,10 @@ def trained(case: Case, bounded: str, seed: int) -> dict[str, float]:
 def measured(name: str, case: Case) -> dict[str, Any]:
     """Return the returns for each seed: of random actions, and before and after training with each distribution."""
     results: dict[str, Any] = {"random": [random_return(case.problem, seed) for seed in range(SEEDS)]}
-    for bounded in BOUNDED:
-        runs = [trained(case, bounded, seed) for seed in range(SEEDS)]
-        results[bounded] = {when: [run[when] for run in runs] for when in runs[0]}
-        print(name, bounded, results[bounded], file=sys.stderr, flush=True)
+    for distribution in DISTRIBUTIONS:
+        runs = [trained(case, distribution, seed) for seed in range(SEEDS)]
+        results[distribution] = {when: [run[when] for run in runs] for when in runs[0]}
+        print(name, distribution, results[distribution], file=sys.stderr, flush=True)
     return results
 
 
@@ -138,8 +138,9 @@ def main() -> None:
     table = Table("", "bounds", "", "before training", "last rollout (95 %)", "final policy (95 %)")
     for name, results in ((name, found[name]) for name in CASES if name in found):
         table.add_row(name, CASES[name].bounds, "random actions", str(normal_mean(results["random"])))
-        for bounded in BOUNDED:
-            table.add_row("", "", bounded, *(str(normal_mean(values)) for values in results[bounded].values()))
+        for distribution in DISTRIBUTIONS:
+            cells = (str(normal_mean(values)) for values in results[distribution].values())
+            table.add_row("", "", distribution, *cells)
     Console(width=140).print(table)
 
 

@@ -17,7 +17,7 @@ import tyro
 from factorax_paper.experiments.relatives import CASES
 from factorax_paper.harness.side_by_side import Grid, initial_states, scores
 
-from factorax.ppo import AdaptiveNetwork, Learner, Program
+from factorax.ppo import AdaptiveNetwork, Compiled, Learner
 from factorax.ppo.adaptive import EdgeEstimates
 from factorax.problems import find_problem
 
@@ -67,11 +67,11 @@ def study(variant: str, rates: tuple[float, ...], seeds: int, rollouts: int) -> 
     learner = Learner.of(PROBLEM, VARIANTS[variant], grid.config)
     rows = [(rate, seed) for rate in rates for seed in range(seeds)]
     rate, seed = (np.array(column) for column in zip(*rows, strict=True))
-    state, program = initial_states(learner, rate, np.zeros(len(rows)), seed), Program(learner)
+    state, compiled = initial_states(learner, rate, np.zeros(len(rows)), seed), Compiled(learner)
     history, edges = [], {}
     for i in range(1, rollouts + 1):
-        state, metrics = program.update_seeds(state)
-        history.append([np.asarray(metrics[f"rollout/{name}"]) for name in ("ep_rew_mean", "episodes")])
+        state, metrics = compiled.updates(state)
+        history.append([np.asarray(metrics[f"rollout/{name}"])[0] for name in ("ep_rew_mean", "episodes")])
         if i in (2, 10, 20, 40, 70, 100):
             edges[i] = edges_of(state)
     returns, episodes = np.array(history).swapaxes(0, 1)

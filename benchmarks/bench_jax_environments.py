@@ -13,8 +13,7 @@ import jax
 
 from factorax._lazy import import_quietly
 from factorax.integrations import from_gymnax
-from factorax.ppo import Learner, Program
-from factorax.ppo.config import Config
+from factorax.ppo import Compiled, Config, Learner
 
 from .timing import Row, at_least, cpu_medians, repeated
 
@@ -39,12 +38,12 @@ def ours(n_envs: int, n_steps: int, batch_size: int) -> Callable[[], Any]:
         hidden=(64, 64),
     )
     learner = Learner.of(from_gymnax("CartPole-v1"), None, config)
-    program, state = Program(learner), learner.init(0)
+    compiled = Compiled(learner)
+    state, _ = compiled.updates(learner.init(0))
 
     def run() -> None:
         nonlocal state
-        for _ in range(UPDATES):
-            state, _ = program.update(state)
+        state, _ = compiled.updates(state, UPDATES)
         jax.block_until_ready(state.timesteps)
 
     return run

@@ -21,17 +21,13 @@ import numpy as np
 from factorax_paper.harness.sb3_baseline import ppo
 from factorax_traffic import lanes
 
-from factorax.ppo import Learner, Program, find_network
-from factorax.ppo.adaptive import AdaptiveNetwork
-from factorax.ppo.advantages import TrainingBatch
-from factorax.ppo.config import Config
-from factorax.ppo.presets import read_preset
-from factorax.problems import contextual_bandit, find_problem, queues
+from factorax.ppo import AdaptiveNetwork, Compiled, Config, FactoredPPO, Learner, Rollout
+from factorax.problems import contextual_bandit, queues
 from factorax.structure import patterns
 
 from .timing import Row, at_least, at_most, medians
 
-CARTPOLE = Config(n_envs=8, n_steps=128, batch_size=64, n_epochs=10, estimator="vanilla")
+CARTPOLE = Config(n_envs=8, n_steps=128, batch_size=64, n_epochs=10, method="ppo")
 
 
 def cartpole() -> gym.Env:
@@ -49,27 +45,24 @@ def stable_baselines(config: Config, make: Callable[[], gym.Env], seed: int = 0)
     return ppo(DummyVecEnv([make] * config.n_envs), config, seed)
 
 
-def update(learner: Learner, batch: TrainingBatch) -> Any:
-    """Return the compiled update of a learner on a batch."""
-    state = learner.init(0)
+def update(learner: Learner, rollout: Rollout) -> Any:
+    """Return the compiled update of a learner on a rollout."""
+    state, key = learner.init(0), jax.random.key(0)
     compiled = eqx.filter_jit(
-        lambda agent, optimiser, batch: learner.rule.learn(
-            agent, optimiser, batch, kl_coef=jnp.float32(0), key=jax.random.key(0)
-        )[:2]
+        lambda agent, optimiser, rollout: learner.rule.learn(agent, optimiser, rollout, key=key)[:2]
     )
-    return lambda: jax.block_until_ready(compiled(state.agent, state.optimiser, batch)[0].policy.spread.log_std)
+    return lambda: jax.block_until_ready(compiled(state.agent, state.optimiser, rollout)[0].policy.spread.log_std)
 
 
-def random_batch(learner: Learner, seed: int = 0) -> TrainingBatch:
-    """Return a batch of noise, on which an update takes as long as on any other."""
+def random_rollout(learner: Learner, seed: int = 0) -> Rollout:
+    """Return a rollout of noise, on which an update takes as long as on any other."""
     rng = np.random.default_rng(seed)
     c, spec = learner.config, learner.spec
     shape = (c.n_steps, c.n_envs)
     obs = jnp.asarray(rng.normal(size=(*shape, spec.n_inputs)).astype(np.float32))
-    local = learner.see(obs)
-    return TrainingBatch(
+    return Rollout(
         obs=obs,
-        local=local,
+        local=learner.rule.local(obs),
         action=jnp.asarray(rng.integers(0, 2, (*shape, len(spec.components))).astype(np.float32)),
         psi=jnp.asarray(rng.normal(size=(*shape, spec.n_targets)).astype(np.float32)),
         next_obs=obs,
@@ -83,24 +76,21 @@ def rows() -> Iterator[Row]:
     theirs = stable_baselines(CARTPOLE, cartpole)
     if theirs is not None:
         theirs.learn(CARTPOLE.n_envs * CARTPOLE.n_steps)  # fill its buffer
-        ours, other = medians(update(plain, random_batch(plain)), theirs.train, repeats=7)
+        ours, other = medians(update(plain, random_rollout(plain)), theirs.train, repeats=7)
         yield at_least(
             "PPO update, CartPole-v1, 1024 samples, 10 epochs", 1 / ours, 1 / other, "Stable-Baselines3", 6.0, "/s"
         )
-        yield end_to_end("CartPole-v1", Learner.of(cartpole, None, CARTPOLE), theirs, bound=1.5, rollouts=3)
+        yield end_to_end("CartPole-v1", FactoredPPO(cartpole, **vars(CARTPOLE)), theirs, bound=1.5, rollouts=3)
     for n, bound in ((9, 1.15), (100, 1.30)):
         problem = contextual_bandit(n)
         settings: dict[str, Any] = {"n_envs": 16, "n_steps": 64, "batch_size": 128, "n_epochs": 4}
         settings |= {"policy": "joint", "critic": "target"}
         net = patterns.banded(n, 2)
-        learners = [
-            Learner.of(problem, net, Config(estimator=estimator, **settings)) for estimator in ("factored", "vanilla")
-        ]
-        ours, vanilla = medians(*(update(learner, random_batch(learner)) for learner in learners), repeats=31)
-        yield at_most(f"factored update, n = m = {n}", ours, vanilla, "vanilla", bound)
+        learners = [Learner.of(problem, net, Config(**settings | {"method": method})) for method in ("factored", "ppo")]
+        ours, other = medians(*(update(learner, random_rollout(learner)) for learner in learners), repeats=31)
+        yield at_most(f"factored update, n = m = {n}", ours, other, "method ppo", bound)
     yield from scaling()
     yield from varying()
-    yield in_parts()
     yield seeds()
 
 
@@ -127,32 +117,16 @@ def varying() -> Iterator[Row]:
         yield at_most(f"update on 3×3 traffic lights, network {name}", taken, fixed, "fixed", 1.5)
 
 
-def in_parts() -> Row:
-    """Measure an update of the preset `traffic` on a CPU: threads that collect parts of the rollout and LLVM's lower
-    level of optimisation, relative to one program with XLA's own options."""
-    preset, problem = read_preset("traffic"), find_problem("traffic:3x3")
-    learner = Learner.of(problem, find_network(problem, preset.network or "own"), preset.config)
-    program, state, plain = Program(learner), learner.init(0), eqx.filter_jit(learner.update)
-    ours, other = medians(
-        lambda: jax.block_until_ready(program.update(state)), lambda: jax.block_until_ready(plain(state)), repeats=15
-    )
-    return at_most("update of the preset traffic, rollout in two parts", ours, other, "one program", 0.9)
-
-
-def end_to_end(name: str, learner: Learner, theirs: Any, *, bound: float, rollouts: int) -> Row:
+def end_to_end(name: str, ours: FactoredPPO, theirs: Any, *, bound: float, rollouts: int) -> Row:
     """Measure steps per second of complete training, with equal vectorisation."""
-    steps = rollouts * learner.config.n_envs * learner.config.n_steps
-    program = Program(learner)
-    state, _ = program.update(learner.init(0))
-
-    def ours() -> None:
-        nonlocal state
-        for _ in range(rollouts):
-            state, _ = program.update(state)
-        jax.block_until_ready(state.timesteps)
-
-    mine, other = medians(ours, lambda: theirs.learn(steps, reset_num_timesteps=False), repeats=7)
-    what = f"PPO training, {name}, {learner.config.n_envs} environments"
+    steps = rollouts * ours.config.rollout_steps
+    mine, other = medians(
+        lambda: ours.learn(steps, reset_num_timesteps=False, progress_bar=False),
+        lambda: theirs.learn(steps, reset_num_timesteps=False),
+        repeats=7,
+    )
+    ours.close()
+    what = f"PPO training, {name}, {ours.config.n_envs} environments"
     return at_least(what, steps / mine, steps / other, "Stable-Baselines3", bound, "steps/s")
 
 
@@ -160,10 +134,11 @@ def scaling() -> Iterator[Row]:
     """Measure time per factor and step as the number of factors grows."""
     per_factor = []
     for side in (3, 10, 100):
-        config = Config(identity=8, critic="factor", n_envs=4, n_steps=8, batch_size=32, n_epochs=1, hidden=(32, 32))
+        sizes = {"n_envs": 4, "n_steps": 8, "batch_size": 32, "n_epochs": 1, "hidden": (32, 32)}
+        config = Config(**{"policy": "shared,identity=8", "critic": "factor"} | sizes)
         learner = Learner.of(queues(side, side), None, config)
-        state, program = learner.init(0), Program(learner)
-        (taken,) = medians(lambda p=program, s=state: jax.block_until_ready(p.update(s)[1]), repeats=5)
+        state, compiled = learner.init(0), Compiled(learner)
+        (taken,) = medians(lambda c=compiled, s=state: jax.block_until_ready(c.updates(s)[0].timesteps), repeats=5)
         per_factor.append(taken / (side * side * 32))
     first, _, last = per_factor
     yield at_most("shared policy, a factor-step, n = 10,000", last, first, "n = 9", 1.0)

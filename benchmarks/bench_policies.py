@@ -1,6 +1,7 @@
 """Policies: the cost of a user's own module and of memory, and of a worker's step with each kind."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -11,11 +12,11 @@ import numpy as np
 
 from factorax.networks.mlp import ACTIVATIONS
 from factorax.networks.numpy_policy import TILE
-from factorax.ppo import Config, Learner, Program
+from factorax.ppo import Compiled, Config, Learner
 from factorax.problems import queues
 from factorax.spec import Spec
 
-from .bench_learner import random_batch, update
+from .bench_learner import random_rollout, update
 from .timing import Row, at_most, cpu_medians, medians
 
 SIZES: dict[str, Any] = {"n_envs": 16, "n_steps": 128, "batch_size": 256, "n_epochs": 4, "check_network": False}
@@ -57,26 +58,22 @@ class Still(gym.Env):
 
 
 def _with_memory(learner: Learner) -> Any:
-    """Return an update on a batch of noise, for a policy and a critic that may be recurrent."""
-    batch, agent = random_batch(learner), learner.init(0).agent
-    lead = batch.terminated.shape
-    remembers = agent.critic.own_memory if agent.critic is not None else 0
-    batch = batch._replace(
-        memory=jnp.zeros((*lead, agent.policy.memory)) if agent.policy.memory else None,
-        critic_memory=jnp.zeros((*lead, remembers)) if remembers else None,
-    )
-    return update(learner, batch)
+    """Return an update on a rollout of noise, for a policy and a critic that may be recurrent."""
+    rollout, agent = random_rollout(learner), learner.init(0).agent
+    sizes = {"memory": agent.policy.memory, "critic_memory": agent.critic_memory}
+    memories = {name: jnp.zeros((*rollout.terminated.shape, size)) for name, size in sizes.items() if size}
+    return update(learner, rollout._replace(**memories))
 
 
 def rows() -> Iterator[Row]:
     problem = queues(4)
     config = Config(**SIZES)
-    ours, own = Learner.of(problem, config=config), Learner.of(problem, config=config, policy=Own)
-    programs = [Program(learner) for learner in (own, ours)]
-    states = [program.update(program.learner.init())[0] for program in programs]
+    learners = [Learner.of(problem, config=replace(config, policy=policy)) for policy in (Own, config.policy)]
+    programs = [Compiled(learner) for learner in learners]
+    states = [program.updates(program.learner.init())[0] for program in programs]
 
     def whole(i: int) -> Any:
-        return lambda: jax.block_until_ready(programs[i].update(states[i])[0].timesteps)
+        return lambda: jax.block_until_ready(programs[i].updates(states[i])[0].timesteps)
 
     theirs, ours_ = medians(whole(0), whole(1), repeats=15)
     yield at_most("update with a module of one's own, JAX problem", theirs, ours_, "ours", 1.05)
@@ -111,34 +108,33 @@ class Camera(Still):
 
 
 STEPS = 128
-KINDS: dict[str, tuple[dict[str, Any], Any]] = {
-    "layers in NumPy": ({}, None),
-    "layers in JAX": ({"layer_norm": True}, None),
-    "a module of one's own in JAX": ({}, Own),
-    "a GRU in JAX": ({"architecture": "gru"}, None),
-    "attention in JAX": ({"architecture": "attention", "identity": 8}, None),
+KINDS: dict[str, dict[str, Any]] = {
+    "layers in NumPy": {},
+    "layers in JAX": {"architecture": "mlp,layer_norm=true"},
+    "a module of one's own in JAX": {"policy": Own},
+    "a GRU in JAX": {"architecture": "gru"},
+    "attention in JAX": {"architecture": "attention", "policy": "shared,identity=8"},
 }
 
 
-def _program(env: Any, settings: dict[str, Any], policy: Any = None) -> tuple[Program, Any]:
+def _learner(env: Any, settings: dict[str, Any]) -> tuple[Learner, Any]:
     sizes: dict[str, Any] = {"n_envs": 8, "n_steps": STEPS, "batch_size": 128}
-    program = Program(Learner.of(env, config=Config(**sizes | settings), policy=policy))
-    return program, program.learner.init()
+    learner = Learner.of(env, config=Config(**sizes | settings))
+    return learner, learner.init()
 
 
-def _rollout(program: Program, state: Any) -> Any:
-    return lambda: program.collector.collect(program.learner.behaviour(state), None, state.key)
+def _rollout(learner: Learner, state: Any) -> Any:
+    return lambda: learner.collector.collect(learner.behaviour(state), None, state.key)
 
 
-def _network_alone(program: Any, state: Any) -> Any:
+def _network_alone(learner: Learner, state: Any) -> Any:
     """Return a function that calls the compiled policy network once per step of a rollout, on observations of zeros."""
-    policy, arrays = program.collector.plan.policy, program.learner.behaviour(state).arrays()
-    network = jax.jit(lambda leaves, rows: policy.network(leaves, rows, None, None)[0])
-    leaves, rows = jax.device_put(tuple(arrays.leaves)), np.zeros((TILE, program.learner.spec.n_inputs), np.float32)
+    network = jax.jit(lambda policy, rows: policy(rows, None)[0])
+    policy, rows = state.agent.policy, np.zeros((TILE, learner.spec.n_inputs), np.float32)
 
     def calls() -> None:
         for _ in range(STEPS):
-            np.asarray(network(leaves, rows))
+            np.asarray(network(policy, rows))
 
     return calls
 
@@ -149,10 +145,10 @@ def steps() -> Iterator[Row]:
     NumPy cannot evaluate convolutions. Their yardstick is the compiled network alone, so the row shows what a worker's
     step adds to it: noise, the choice of actions, and the arrays of the rollout.
     """
-    rollouts = [_rollout(*_program(Still, *kind)) for kind in KINDS.values()]
+    rollouts = [_rollout(*_learner(Still, kind)) for kind in KINDS.values()]
     times = [seconds / STEPS for seconds in cpu_medians(*rollouts, repeats=9)]
     for name, seconds in zip(list(KINDS)[1:], times[1:], strict=True):
         yield at_most(f"a step of 8 environments, {name}", seconds, times[0], "layers in NumPy", 15.0)
-    camera = _program(Camera, {"architecture": "conv"})
+    camera = _learner(Camera, {"architecture": "conv"})
     whole, alone = (seconds / STEPS for seconds in cpu_medians(_rollout(*camera), _network_alone(*camera), repeats=9))
     yield at_most("a step of 8 images of 32×32×3, convolutions in JAX", whole, alone, "the network alone", 2.0)

@@ -14,7 +14,7 @@ from typing import Any
 from factorax_paper.harness.sb3_baseline import Scaled
 
 from factorax.integrations import rddl
-from factorax.ppo import Config, Learner
+from factorax.ppo import Config, FactoredPPO
 
 from .bench_learner import end_to_end, stable_baselines
 from .timing import Row, at_most, medians
@@ -64,7 +64,7 @@ def training() -> Iterator[Row]:
     theirs = stable_baselines(config, lambda: Scaled(make()))
     if theirs is not None:
         theirs.learn(config.n_envs * config.n_steps)
-        yield end_to_end("UAV-4", Learner.of(make, None, config), theirs, bound=1.2, rollouts=1)
+        yield end_to_end("UAV-4", FactoredPPO(make, **vars(config)), theirs, bound=1.2, rollouts=1)
 
 
 def row(name: str, problem: tuple[str, str]) -> Row:

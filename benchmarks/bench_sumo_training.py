@@ -40,11 +40,9 @@ def our_rate(rounds: int = 4) -> float:
     times = []
     ppo = fx.FactoredPPO(
         partial(make_traffic, 3, 3),
-        policy="shared",
+        policy="shared,identity=8",
         critic="target",
-        identity=8,
-        rollouts="processes",
-        workers=COPIES,
+        rollouts=f"processes,workers={COPIES}",
         n_envs=COPIES,
         n_steps=EPISODE,
         batch_size=COPIES * EPISODE // 2,

@@ -35,23 +35,23 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"city": "cologne8", "name": "incident gamma 0.98", "network": "incident", "gamma": 0.98},
     {"city": "cologne8", "name": "reach 400, zones 5, gamma 0.98", "gamma": 0.98, "environment": WIDE},
     {"city": "cologne3", "name": "base"},
-    {"city": "cologne3", "name": "identity 0", "identity": 0, "transfer": ["cologne8", "cologne1"]},
+    {"city": "cologne3", "name": "identity 0", "policy": "shared,identity=0", "transfer": ["cologne8", "cologne1"]},
     {"city": "cologne3", "name": "complete", "network": "complete"},
     {"city": "cologne3", "name": "lr 2e-3 gamma 0.98", "learning_rate": 2e-3, "gamma": 0.98},
     {"city": "cologne1", "name": "base"},
 ]
 """Configurations of the first round, `tune`: 4 passes over each episode, without the reading of cars inside the
 junction."""
-AGAIN: dict[str, Any] = {"learning_rate": 3e-3, "n_epochs": 10, "reward_scale": 0.1, "identity": 0}
+AGAIN: dict[str, Any] = {"learning_rate": 3e-3, "n_epochs": 10, "reward_scale": 0.1, "policy": "shared,identity=0"}
 MANY = {"n_epochs": 20, "batch_size": 180, "ent_coef": 0.005}
 CONFIGURATIONS_2: list[dict[str, Any]] = [
     {"city": "cologne3", "name": "again"},
     {"city": "cologne3", "name": "20 epochs", **MANY},
-    {"city": "cologne3", "name": "identity 4", "identity": 4},
+    {"city": "cologne3", "name": "identity 4", "policy": "shared,identity=4"},
     {"city": "cologne3", "name": "gamma 0.98 lambda 0.95", "gamma": 0.98, "gae_lambda": 0.95},
     {"city": "cologne8", "name": "again"},
     {"city": "cologne8", "name": "20 epochs", **MANY},
-    {"city": "cologne8", "name": "identity 4", "identity": 4},
+    {"city": "cologne8", "name": "identity 4", "policy": "shared,identity=4"},
     {"city": "cologne8", "name": "hidden 64 64 lr 2e-3", "hidden": [64, 64], "learning_rate": 2e-3},
 ]
 """Configurations of the second round, `tune2`: with that reading, more passes, and a tenth of the reward scale."""
@@ -62,7 +62,7 @@ CONFIGURATIONS_4: list[dict[str, Any]] = [
     {"city": "cologne8", "name": "turns", "environment": TURNS},
     {"city": "cologne8", "name": "turns gamma 0.9", "environment": TURNS, "gamma": 0.9},
     {"city": "cologne8", "name": "turns gamma 0.93", "environment": TURNS, "gamma": 0.93},
-    {"city": "cologne8", "name": "turns identity 4", "environment": TURNS, "identity": 4},
+    {"city": "cologne8", "name": "turns identity 4", "environment": TURNS, "policy": "shared,identity=4"},
     {"city": "cologne8", "name": "turns zones 12", "environment": TURNS | {"zones": 12}},
     {"city": "cologne8", "name": "lanes", "environment": LANES},
     {"city": "cologne3", "name": "turns", "environment": TURNS},
@@ -86,7 +86,7 @@ CONFIGURATIONS_5: list[dict[str, Any]] = [
     {"city": "cologne8", "name": "lr 2e-3", "learning_rate": 2e-3},
     {"city": "cologne8", "name": "lambda 0.95", "gae_lambda": 0.95},
     {"city": "cologne8", "name": "hidden 128 128 lr 2e-3", "hidden": [128, 128], "learning_rate": 2e-3},
-    {"city": "cologne8", "name": "identity 4", "identity": 4},
+    {"city": "cologne8", "name": "identity 4", "policy": "shared,identity=4"},
     {"city": "cologne8", "name": "8 epochs", "n_epochs": 8},
     {"city": "cologne3", "name": "base", "seed": 1},
     {"city": "cologne3", "name": "base", "seed": 2},

@@ -1,6 +1,6 @@
 """Measure where the time of an update goes on a GPU: kernels by name from a trace, and parts timed separately.
 
-    python -m benchmarks.gpu_parts --name base --settings '{"n_envs": 64, …}' [--trace] [--plain]
+    python -m benchmarks.gpu_parts --name base --settings '{"n_envs": 64, …}' [--trace]
 
 `--lock` names a lock file that is held during measurements, so that several of these programs can compile in parallel
 and measure one after another.
@@ -25,11 +25,9 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
-from factorax.ppo import learner as learner_module  # noqa: E402
-from factorax.ppo import step_samples  # noqa: E402
-from factorax.ppo.epochs import shuffled  # noqa: E402
+from factorax.ppo.minibatches import shuffled  # noqa: E402
 
-from .gpu_tuning import evaluation, make_learner, use_half_precision  # noqa: E402
+from .gpu_tuning import evaluation, make_learner  # noqa: E402
 
 
 @contextlib.contextmanager
@@ -114,25 +112,14 @@ def main():
     parser.add_argument("--problem", default="traffic:3x3,slots=20")
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--plain", action="store_true", help="disable twin networks and packed samples")
-    parser.add_argument("--half", action="store_true", help="keep hidden activations of minibatches in bfloat16")
-    parser.add_argument("--stored", action="store_true", help="store local observations even if they are large")
     parser.add_argument("--parts", action="store_true", help="also time the parts separately")
     parser.add_argument("--trace", action="store_true", help="count kernels")
     parser.add_argument("--hlo", action="store_true", help="write the optimised program")
     parser.add_argument("--lock")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
-    if args.half:
-        use_half_precision()
-    if args.plain:
-        step_samples.saves_kernels = lambda rule: False
-    if args.stored:
-        learner_module.LARGEST_SEEN = 2**60
     result = {"name": args.name, "problem": args.problem, "settings": args.settings, "seeds": args.seeds}
-    result |= {"flags": os.environ.get("XLA_FLAGS", ""), "plain": args.plain, "seconds_import": time.time() - BEGAN}
-
-    result["half"] = args.half
+    result |= {"flags": os.environ.get("XLA_FLAGS", ""), "seconds_import": time.time() - BEGAN}
 
     def write():
         (args.out / f"parts_{args.name}.json").write_text(json.dumps(result) + "\n", encoding="utf-8")
@@ -172,46 +159,43 @@ def parts(learner, states, args, write, result):
     c, vmap = learner.config, eqx.filter_vmap
     collector, rule = learner.collector, learner.rule
 
-    def collect(state):
-        return collector.collect(learner.behaviour(state), state.environments, state.key)
-
     def simulate(state):
         """Step the environments with actions that need no policy."""
         n = len(learner.spec.components)
         act = lambda key, obs: jnp.broadcast_to(obs[:, :1] > 0, (len(obs), n)).astype(jnp.int32)  # noqa: E731
         return collector.environments.collect(state.environments, act, state.key, c.n_steps)[0]
 
-    rollout, taken, _ = compiled(vmap(collect), states)
+    rollout, taken, _ = compiled(vmap(learner.collect), states)
     found: dict[str, Any] = {"compile_rollout": taken}
     with alone(args.lock):
         found["rollout"] = seconds(rollout, states)
-    _, _, batch = rollout(states)
+    _, transitions = rollout(states)
     result["parts"] = found
     write()
 
     def prepare(state, transitions):
-        batch, _, _ = learner.training_batch(state, transitions)
-        return rule.samples(state.agent, batch, rule.network.static, state.hyper)
-
-    def learn(state, transitions):
-        return learner.learn_from(state, transitions)
+        agent, hyper = state.agent, state.hyper
+        rollout, _, _ = learner.rollout(state, transitions)
+        learned = agent, state.optimiser
+        _, credit = rule.method.credit(rule, learned, rollout, rule.network.static, hyper, state.key)
+        return rule.samples(agent, rollout, credit)
 
     def order(state):
         return jax.vmap(lambda key: shuffled(key, c.n_envs * c.n_steps))(jax.random.split(state.key, c.n_epochs))
 
     def policy(state, transitions):
-        return state.agent.policy(transitions.obs[0], learner.see(transitions.obs[0]))[0]
+        return state.agent.policy(transitions.obs[0], rule.local(transitions.obs[0]))[0]
 
-    def see(state, transitions):
-        return learner.see(transitions.obs)
+    def local(state, transitions):
+        return rule.local(transitions.obs)
 
     todo = {
         "simulate": (simulate, (states,)),
-        "samples": (prepare, (states, batch)),
-        "learn_from": (learn, (states, batch)),
+        "samples": (prepare, (states, transitions)),
+        "learn_from": (learner.learn_from, (states, transitions)),
         "shuffle": (order, (states,)),
-        "policy_one_step": (policy, (states, batch)),
-        "see": (see, (states, batch)),
+        "policy_one_step": (policy, (states, transitions)),
+        "local": (local, (states, transitions)),
     }
     for name, (function, given) in todo.items():
         try:

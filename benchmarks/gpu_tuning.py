@@ -20,8 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from factorax.ppo import Config, Learner, step_samples
-from factorax.ppo.named_networks import find_network
+from factorax.ppo import Config, Learner, find_network
 from factorax.ppo.presets import read_preset
 from factorax.problems import find_problem
 from factorax.rollouts.in_jax import JaxEnvironments
@@ -42,30 +41,12 @@ def make_learner(problem, settings):
     return Learner.of(made, find_network(made, preset.network or "own", steps=1), config)
 
 
-def use_half_precision():
-    """Keep hidden activations of minibatches in bfloat16; products are summed in single precision, as all else is."""
-    from factorax.ppo import twin_networks
-
-    def forward(self, x, activation):
-        x, last = x.astype(jnp.bfloat16), len(self.kernels) - 1
-        for kernel, bias in zip(self.kernels[:last], self.biases[:last], strict=True):
-            x = x @ kernel.astype(jnp.bfloat16) + bias.astype(jnp.bfloat16)
-            x = twin_networks.ACTIVATIONS[activation](x)
-        product = jnp.matmul(x, self.kernels[last].astype(jnp.bfloat16), preferred_element_type=jnp.float32)
-        return product + self.biases[last]
-
-    twin_networks.Twins.__call__ = forward
-
-
 def use_optimiser(name):
     """Minimise with another optimiser of optax instead of Adam."""
-    from factorax.ppo import update as ppo
-
     make = {"lamb": optax.lamb, "lion": lambda rate: optax.lion(rate, weight_decay=0.0)}[name]
-    optax.adam = lambda rate, eps: make(rate)  # `Update.optimiser` clips before it
-    if name == "lamb":  # the length of its steps is that of each layer: no common arrays for several layers
-        ppo.FlatParameters.can_hold = staticmethod(lambda tree: False)
-        step_samples.saves_kernels = lambda rule: False
+    optax.adam = lambda rate, eps: make(rate)  # `Method.optimiser` clips before it
+    if name == "lamb":  # the length of its steps is that of each layer
+        optax.flatten = lambda inner: inner
 
 
 def evaluation(learner, episodes):
@@ -96,8 +77,6 @@ def main():
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which training stops")
-    parser.add_argument("--plain", action="store_true", help="disable twin networks and packed samples")
-    parser.add_argument("--half", action="store_true", help="keep hidden activations of minibatches in bfloat16")
     parser.add_argument("--optimiser", choices=["adam", "lamb", "lion"], default="adam")
     parser.add_argument(
         "--every", type=int, default=0, help="number of updates between evaluations, in addition to the final ones"
@@ -105,10 +84,6 @@ def main():
     parser.add_argument("--save", action="store_true", help="save the parameters of all runs")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
-    if args.half:
-        use_half_precision()
-    if args.plain:
-        step_samples.saves_kernels = lambda rule: False
     if args.optimiser != "adam":
         use_optimiser(args.optimiser)
     began = time.time()

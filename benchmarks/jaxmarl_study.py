@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from factorax.ppo import Learner, Program
+from factorax.ppo import Compiled, Learner
 from factorax.problems import Problem
 
 from . import jaxmarl_baselines as baselines
@@ -102,17 +102,19 @@ def _theirs(method: Theirs, run: Run) -> Training:
 
 def _ours(method: Ours, run: Run) -> Training:
     with warnings.catch_warnings(action="ignore"):  # a dense K and actions without bounds are intended
-        learner = Learner.of(method.problem, None, method.config, policy=method.policy)
-    program = Program(learner)
+        learner = Learner.of(method.problem, None, method.config)
+    compiled = Compiled(learner)
     start = lambda: eqx.filter_vmap(learner.init)(jnp.arange(run.seeds))  # noqa: E731
     rest = eqx.partition(eqx.filter_eval_shape(start), _is_array)[1]
 
     def updates(states: Any, length: int) -> Any:
-        returns = []
-        for _ in range(length):
-            states, metrics = program.update_seeds(states)
-            returns.append(metrics["rollout/ep_rew_mean"])
-        return states, jnp.stack(returns, axis=1)
+        returns, left = [], length
+        while left:
+            count = min(left, compiled.max_updates)
+            states, metrics = compiled.updates(states, count)
+            returns.append(metrics["rollout/ep_rew_mean"][:count])
+            left -= count
+        return states, np.concatenate(returns).T
 
     def act(arrays: Any, key: jax.Array, obs: jax.Array, memory: Any) -> Any:
         action = learner.act(eqx.combine(arrays, rest), key, obs)

@@ -15,7 +15,7 @@ from factorax import Factorisation, InfluenceNetwork
 from factorax.integrations import from_brax, from_jaxmarl
 from factorax.networks.mlp import MLP
 from factorax.ppo import Config
-from factorax.problems import Problem
+from factorax.problems import Problem, Step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +35,20 @@ class Ours:
 
     problem: Problem
     config: Config
-    policy: Callable[..., Any] | None = None
 
 
 Methods = dict[str, Callable[[], Theirs | Ours]]
+
+
+def terminating(problem: Problem) -> Problem:
+    """Return a problem whose time limit is a termination, since JaxMARL does not bootstrap there."""
+
+    def step(key: Any, state: Any, action: Any) -> Step:
+        after = problem.step(key, state, action)
+        ended = after.terminated | after.truncated
+        return after._replace(terminated=ended, truncated=jnp.zeros_like(ended))
+
+    return dataclasses.replace(problem, step=step)
 
 
 def config_like(theirs: dict[str, Any], agents: int, steps: int, **more: Any) -> Config:
@@ -67,8 +77,6 @@ def config_like(theirs: dict[str, Any], agents: int, steps: int, **more: Any) ->
         "hidden": (64, 64),
         "policy": "shared",
         "critic": "target",
-        "identity": 0,
-        "bootstrap": "never",
         "check_network": False,
     }
     return Config(**settings | more)
@@ -93,15 +101,15 @@ def spread(settings: dict[str, Any], steps: int) -> Methods:
     logs."""
     env_name = "MPE_simple_spread_v3"
     problem = from_jaxmarl(env_name)
-    own = from_jaxmarl(env_name, network=np.eye(3))
+    own, ours = terminating(from_jaxmarl(env_name, network=np.eye(3))), terminating(problem)
     config = config_like(settings, 3, steps)
     return {
         "JaxMARL IPPO": lambda: Theirs("ippo spread", env_name, problem),
         "JaxMARL MAPPO": lambda: Theirs("mappo spread", env_name, problem),
         "own reward, local critic": lambda: Ours(own, dataclasses.replace(config, critic="factor")),
         "own reward": lambda: Ours(own, config),
-        "complete K": lambda: Ours(problem, config),
-        "vanilla": lambda: Ours(problem, dataclasses.replace(config, estimator="vanilla")),
+        "complete K": lambda: Ours(ours, config),
+        "vanilla": lambda: Ours(ours, dataclasses.replace(config, method="ppo")),
     }
 
 
@@ -128,13 +136,13 @@ def mabrax(env_name: str, inner: str, cost: float, settings: dict[str, Any], ste
 
     def ours(is_own: bool, **more: Any) -> Ours:
         problem, policy = by_terms(env_name, inner, cost, is_own)
-        return Ours(problem, dataclasses.replace(config, **more), policy)
+        return Ours(terminating(problem), dataclasses.replace(config, policy=policy, **more))
 
     return {
         "JaxMARL IPPO": theirs,
         "own control cost": lambda: ours(True),
         "complete K": lambda: ours(False),
-        "vanilla": lambda: ours(False, estimator="vanilla"),
+        "vanilla": lambda: ours(False, method="ppo"),
     }
 
 

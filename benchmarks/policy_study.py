@@ -18,20 +18,18 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from factorax_traffic import lanes, stop_line_detectors
 from scipy import stats
 
-from factorax.ppo import Config, Learner, Program
+from factorax.ppo import Compiled, Config, Learner
 
 SEEDS = 5
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "policy_study.png"
 COMMON: dict[str, Any] = {
     "n_steps": 400,
     "policy": "shared",
-    "identity": 0,
     "critic": "factor",
     "hidden": (32, 32, 32),
     "n_epochs": 5,
@@ -46,27 +44,34 @@ COMMON: dict[str, Any] = {
 def curve(problem: Any, config: Config, local: Any, network: Any) -> dict[str, Any]:
     """Return the return of each rollout for each seed, and the mean return of 20 episodes of the last policies."""
     learner = Learner.of(problem, network, config, local=local)
-    program = Program(learner)
-    states = eqx.filter_vmap(learner.init)(jnp.arange(SEEDS))
-    returns, start = [], time.perf_counter()
-    for _ in range(-(-config.total_timesteps // config.rollout_steps)):
-        states, metrics = program.update_seeds(states)
-        returns.append(np.asarray(metrics["rollout/ep_rew_mean"]))
+    compiled = Compiled(learner)
+    states = compiled.init_seeds(range(SEEDS))
+    returns, left, start = [], -(-config.total_timesteps // config.rollout_steps), time.perf_counter()
+    while left:
+        count = min(left, compiled.max_updates)
+        states, metrics = compiled.updates(states, count)
+        returns.append(metrics["rollout/ep_rew_mean"][:count])
+        left -= count
     seconds = time.perf_counter() - start
     final = []
     for i in range(SEEDS):
         arrays, rest = eqx.partition(states, eqx.is_array)
         state = eqx.combine(jax.tree.map(lambda x, i=i: x[i], arrays), rest)
-        episodes = program.collector.play_episodes(program.learner.behaviour(state), 20, deterministic=False, seed=0)
+        episodes = compiled.collector.play_episodes(learner.behaviour(state), 20, deterministic=False, seed=0)
         final.append(float((episodes @ learner.spec.weights).mean()))
-    return {"returns": np.stack(returns, axis=1).round(3).tolist(), "final": final, "seconds": round(seconds, 1)}
+    return {"returns": np.concatenate(returns).T.round(3).tolist(), "final": final, "seconds": round(seconds, 1)}
 
 
 def memory() -> dict[str, Any]:
     problem = lanes(3, 3, norm="fixed")
     local = partial(stop_line_detectors, problem.simulator.traffic.grid)
-    settings = COMMON | {"total_timesteps": 4_800_000, "n_envs": 16, "batch_size": 1600, "trunk": "shared"}
-    kinds = {"perceptron": {}, "gru": {"architecture": "gru", "sequence_length": 50}}
+    settings = COMMON | {
+        "total_timesteps": 4_800_000,
+        "n_envs": 16,
+        "batch_size": 1600,
+        "critic": "factor,trunk=shared",
+    }
+    kinds = {"perceptron": {}, "gru": {"architecture": "gru,sequence_length=50"}}
     network = problem.influence("incident")
     found = {name: curve(problem, Config(**settings | more), local, network) for name, more in kinds.items()}
     return found | {"perceptron, sees everything near": curve(problem, Config(**settings), None, network)}

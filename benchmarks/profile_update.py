@@ -33,9 +33,7 @@ def measured(function: Callable[..., Any], *arguments: Any, repeats: int = REPEA
     """Return the median seconds of a compiled function, and its result."""
     import jax
 
-    from factorax._programs import compiler_options
-
-    compiled = jax.jit(function, compiler_options=compiler_options()).lower(*arguments).compile()
+    compiled = jax.jit(function).lower(*arguments).compile()
     result = jax.block_until_ready(compiled(*arguments))
     taken = []
     for _ in range(repeats):
@@ -93,14 +91,13 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
     import jax
     import jax.numpy as jnp
 
-    from factorax.ppo.epochs import shuffled
-    from factorax.ppo.update import FlatParameters
+    from factorax.ppo.minibatches import shuffled
 
     c, rule, state = learner.config, learner.rule, learner.init(0)
     agent, old = state.agent, state.agent.policy.spread
     passes, size = c.n_epochs, c.n_envs * c.n_steps
     weights = [x for x in jax.tree.leaves(eqx.filter(agent, eqx.is_inexact_array)) if x.ndim == 2]
-    rows = len(learner.spec.components) if c.policy == "shared" else 1
+    rows = len(learner.spec.components) if c.policy.name == "shared" else 1
     forward = 2.0 * rows * sum(x.size for x in weights)
     """Number of operations of both networks for one sample."""
 
@@ -110,19 +107,19 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
     arrays, static = eqx.partition(state, eqx.is_array)
 
     def rollout(arrays: Any) -> Any:
-        state = eqx.combine(arrays, static)
-        return learner.collector.collect(learner.behaviour(state), state.environments, state.key)[2]
+        return learner.collect(eqx.combine(arrays, static))[1]
 
     def samples(arrays: Any, transitions: Any) -> Any:
         state = eqx.combine(arrays, static)
-        batch, _, _ = learner.training_batch(state, transitions)
-        return rule.samples(state.agent, batch, rule.network.static, c.hyper)
+        rollout, _, _ = learner.rollout(state, transitions)
+        learned = state.agent, state.optimiser
+        _, credit = rule.method.credit(rule, learned, rollout, rule.network.static, c.hyper, state.key)
+        return rule.samples(state.agent, rollout, credit)
 
     playing, transitions = measured(rollout, arrays)
     preparing, drawn = measured(samples, arrays, transitions)
-    optimiser = rule.optimiser()
+    optimiser = rule.method.optimiser(c.hyper)
     learnt, fixed = eqx.partition(agent, eqx.is_inexact_array)
-    flat = FlatParameters(agent)  # as in an update
     order = shuffled(jax.random.key(0), size).reshape(-1, c.batch_size)
     count = len(order)
 
@@ -130,7 +127,7 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
         """Return a function that makes a step with every minibatch."""
 
         def run(carry: Any, drawn: Any, order: jax.Array) -> Any:
-            take = rule.for_minibatches(agent, drawn).take
+            take = rule.steps(drawn).take
             return jax.lax.scan(lambda carry, indices: (step(carry, take(indices)), None), carry, order)[0]
 
         return run
@@ -139,25 +136,25 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
         return jnp.stack([x.astype(jnp.float32).sum() for x in jax.tree.leaves(tree)]).sum()
 
     def outputs(learnt: Any, part: Any) -> jax.Array:
-        out, value = rule.evaluated(eqx.combine(learnt, fixed), part, c.sequence_length)
+        out, value = rule.method.evaluate(rule, eqx.combine(learnt, fixed), part)
         return (out[0] ** 2).mean() + (value**2).mean()
 
     def loss(learnt: Any, part: Any) -> jax.Array:
-        return rule.loss(eqx.combine(learnt, fixed), part, old, jnp.float32(0.0), c.hyper)[0]
+        outputs = rule.method.evaluate(rule, eqx.combine(learnt, fixed), part)
+        return rule.method.loss(rule, outputs, part, c.hyper, (None, old))[0]
 
     def moved(learnt: Any, gradient: Any) -> Any:
         return jax.tree.map(lambda x, y: x - 1e-6 * y, learnt, gradient)
 
     def whole(carry: Any, part: Any) -> Any:
-        vector, opt_state = carry
-        gradient = jax.grad(lambda vector: loss(flat.tree(vector), part))(vector)
-        updates, opt_state = optimiser.update(gradient, opt_state, vector)
-        return vector + updates, opt_state
+        learnt, moments = carry
+        changes, moments = optimiser.update(jax.grad(loss)(learnt, part), moments, learnt)
+        return eqx.apply_updates(learnt, changes), moments
 
     gather = seconds(loop(lambda carry, part: carry + total(part)), jnp.float32(0), drawn, order)
     networks = seconds(loop(lambda x, part: moved(x, jax.grad(outputs)(x, part))), learnt, drawn, order)
     losses = seconds(loop(lambda x, part: moved(x, jax.grad(loss)(x, part))), learnt, drawn, order)
-    steps = seconds(loop(whole), (flat.vector, optimiser.init(flat.vector)), drawn, order)
+    steps = seconds(loop(whole), (learnt, optimiser.init(learnt)), drawn, order)
     sort = seconds(lambda key: shuffled(key, size), jax.random.key(0))
     parameters, moving = bytes_of(learnt), limit["bandwidth"]
     parts = [

@@ -124,7 +124,7 @@ def measure() -> Measured:
     returned = sum(x.nbytes for x in arrays)
     sent = sum(np.asarray(x).nbytes for x in jax.tree.leaves(parameters.parameters))
 
-    kinds = {"policy": "shared", "critic": "target", "identity": 8}
+    kinds = {"policy": "shared,identity=8", "critic": "target"}
     config = Config(n_envs=8, n_steps=100, batch_size=200, n_epochs=10, hidden=(32, 32, 32), **kinds)
     learner = Learner.of(lanes(3, 3, slots=16), config=config)
     state = learner.init()
@@ -152,13 +152,13 @@ def main() -> None:
     options: dict[str, tuple[Measured, dict[str, Any]]] = {
         "SUMO 3×3, learner on this CPU": (here, {}),
         "learner on an H200": (fast, {}),
-        "and --overlap": (fast, {"overlap": True}),
+        "and rollouts with overlap": (fast, {"overlap": True}),
         "and --n-steps 4000": (fast, longer),
         "and a link of 100 Gb/s": (fast, longer | {"gigabits": 100}),
         "and ten minibatches": (large, longer | {"gigabits": 100}),
         "and a link of 400 Gb/s": (large, longer | {"gigabits": 400}),
         "a simulator 20 times as slow": (slow, {}),
-        "with --overlap, --n-steps 4000": (slow, longer),
+        "with overlap, --n-steps 4000": (slow, longer),
         "and a link of 100 Gb/s ": (slow, longer | {"gigabits": 100}),
     }
     table = Table("", "workers", "playing", "parameters", "others", "link", "learner")

@@ -48,8 +48,8 @@ MUJOCO = Config(  # the defaults of Stable-Baselines3's PPO, in one environment
     total_timesteps=300_000,
     n_envs=1,
     n_steps=2048,
-    initial_log_std=0.0,
-    estimator="vanilla",
+    distribution="scale,initial_log_std=0.0",
+    method="ppo",
     normalize_obs=True,
     normalize_reward=True,
 )
@@ -63,8 +63,8 @@ SIDE_BY_SIDE: dict[str, Config] = {
         n_steps=1024,
         learning_rate=1e-3,
         gamma=0.9,
-        estimator="vanilla",
-        bounded="clip",
+        method="ppo",
+        distribution="clip",
     ),
     "CartPole-v1": Config(
         total_timesteps=51_200,
@@ -75,7 +75,7 @@ SIDE_BY_SIDE: dict[str, Config] = {
         learning_rate=1e-3,
         gamma=0.98,
         gae_lambda=0.8,
-        estimator="vanilla",
+        method="ppo",
     ),
 }
 Run = dict[str, Any]

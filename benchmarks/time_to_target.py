@@ -61,7 +61,7 @@ def reach(
     problem = find_problem(PROBLEM if simulator == "lanes" else "sumo:3x3")
     options: dict[str, Any] = preset.settings | {"seed": seed} | settings
     if simulator == "sumo":
-        options |= {"rollouts": "processes", "workers": options["n_envs"]}  # a process can hold only one SUMO
+        options["rollouts"] = f"processes,workers={options['n_envs']}"  # a process can hold only one SUMO
     model = fx.FactoredPPO(problem, find_network(problem, preset.network or "own"), **options)
     _ = model.state  # part of training, not of the scores
     before, cpu_before = time.perf_counter(), time.process_time()

@@ -24,7 +24,7 @@ SEEDS, ROLLOUTS, EVERY = range(5), 100, 20
 TURBINES, NOISE, BATCH = 9, 0.1, 64 * 4
 SETTINGS: dict[str, Any] = {
     "policy": "joint", "critic": "target", "n_envs": 64, "n_steps": 4, "batch_size": 64, "n_epochs": 4, "hidden": (32,),
-    "learning_rate": 3e-3, "initial_log_std": -1.0, "check_network": False,
+    "learning_rate": 3e-3, "distribution": "scale,initial_log_std=-1.0", "check_network": False,
 }  # fmt: skip
 _PLACES = 4.0 * np.stack(np.meshgrid(np.arange(3.0), np.arange(3.0)), axis=-1).reshape(-1, 2)  # in diameters
 

@@ -233,7 +233,7 @@ def loss(agent: dict[str, Any], batch: Samples, joint: bool, s: Settings) -> jax
     if joint:  # plain PPO: one factor with all actions
         log_ratio = log_ratio.sum(axis=-1, keepdims=True)
     ratio = jnp.exp(log_ratio)
-    c = (batch.credit - batch.credit.mean()) / (batch.credit.std() + 1e-8)  # one scale for all factors
+    c = (batch.credit - batch.credit.mean()) / (batch.credit.std(ddof=1) + 1e-8)  # one scale for all factors
     gain = jnp.minimum(ratio * c, jnp.clip(ratio, 1 - s.clip, 1 + s.clip) * c)
     error = batch.returns - values(agent, batch.obs)
     return -gain.sum(axis=-1).mean() + s.value_weight * (error**2).mean()
@@ -241,7 +241,9 @@ def loss(agent: dict[str, Any], batch: Samples, joint: bool, s: Settings) -> jax
 
 def make_update(weights: np.ndarray, net: InfluenceNetwork, *, joint: bool, s: Settings) -> tuple[Any, Any]:
     """Return two functions: the initial optimizer state, and a compiled update from one rollout."""
-    optimiser = optax.chain(optax.clip_by_global_norm(s.longest_gradient), optax.adam(s.learning_rate))
+    # The epsilon of Stable-Baselines3: small gradients, as those of a new policy, make smaller steps.
+    adam = optax.adam(s.learning_rate, eps=1e-5)
+    optimiser = optax.chain(optax.clip_by_global_norm(s.longest_gradient), adam)
 
     @jax.jit
     def update(agent: dict[str, Any], state: Any, rollout: Rollout, key: jax.Array) -> tuple[dict[str, Any], Any]:

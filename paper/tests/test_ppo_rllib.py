@@ -156,7 +156,7 @@ def test_an_update_is_that_of_rllib(policy, monkeypatch):
     untrained = make_policy(spec, rule.config, key)
     untrained = Agent(untrained, method.critic(rule, untrained, key))
     agent = agent_of(module, untrained, 1 if shared else N)
-    moments = rule.optimiser(config.hyper).init(eqx.filter(agent, eqx.is_inexact_array))
+    moments = method.optimiser(config.hyper).init(eqx.filter(agent, eqx.is_inexact_array))
     flat = jnp.asarray(local.reshape(T + 1, B, N * LOCAL))
     ended = np.zeros((T, B), bool)
     ended[-1] = True

@@ -125,7 +125,7 @@ def test_passes_repeat_minibatches_and_drop_a_remainder():
     update = update_of(RLlib07(gae_steps=None), batch_size=5, n_epochs=2)
     agent = agent_of(update, 0)
     rollout = rollout_of(update, agent)
-    state = update.optimiser(update.config.hyper).init(eqx.filter(agent, eqx.is_inexact_array))
+    state = update.method.optimiser(update.config.hyper).init(eqx.filter(agent, eqx.is_inexact_array))
 
     @eqx.filter_jit
     def orders(agent):

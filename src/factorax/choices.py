@@ -4,6 +4,7 @@ A setting such as `architecture` is a choice between several things, and each of
 length of sequences belongs to a GRU, and a number of rounds to attention. Each thing is a subclass of `Choice`, and a
 `Menu` has all that a setting may be, by name:
 
+>>> from dataclasses import dataclass
 >>> class Cell(Choice):
 ...     pass
 >>> @dataclass(frozen=True)
@@ -20,7 +21,7 @@ Traceback (most recent call last):
 ValueError: architecture: got the setting rounds for gru, want sequence_length; attention has rounds
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
@@ -34,7 +35,11 @@ class Choice:
     """Base class of what a setting may be: a frozen dataclass, whose fields are checked against their types."""
 
     name: ClassVar[str] = ""
-    """The name on its menu, set by `Menu`."""
+    """The name on its menu, set by `Menu`; before that, the name of the class."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = cls.__name__  # not that of its base class, as which a file would be read
 
     def __post_init__(self) -> None:
         for name, kind in _field_kinds(type(self)).items():
@@ -98,16 +103,19 @@ class Menu:
         except ValueError as error:
             raise ValueError(f"{self.setting}: {error}") from None
 
+    def has(self, value: Any) -> bool:
+        """Return whether a value is one of these choices, which its text describes, and not of a subclass."""
+        return type(value) in self.kinds.values()
+
     def names(self) -> str:
         """Return the names in words."""
-        *most, last = map(repr, self.kinds)
-        return f"{', '.join(most)} or {last}" if most else last
+        return _in_words(map(repr, self.kinds), "or")
 
     def _unknown(self, name: str, key: str) -> str:
         here = list(_field_kinds(self.kinds[name]))
         want = f"want {', '.join(here)}" if here else f"but {name} has no settings"
         others = [other for other, kind in self.kinds.items() if key in _field_kinds(kind)]
-        hint = f"; {' and '.join(others)} {'has' if len(others) == 1 else 'have'} {key}" if others else ""
+        hint = f"; {_in_words(others, 'and')} {'has' if len(others) == 1 else 'have'} {key}" if others else ""
         hint = hint or did_you_mean(key, here)
         return f"{self.setting}: got the setting {key} for {name}, {want}{hint}"
 
@@ -117,6 +125,12 @@ def _field_kinds(kind: type[Choice]) -> dict[str, Any]:
     """Return the type of each setting of a choice."""
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in fields(kind)} if hasattr(kind, "__dataclass_fields__") else {}
+
+
+def _in_words(names: Iterable[str], last_link: str) -> str:
+    """Return names as in "a, b and c"."""
+    *most, last = names
+    return f"{', '.join(most)} {last_link} {last}" if most else last
 
 
 def _fields(choice: Choice) -> Any:

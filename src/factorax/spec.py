@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._checks import check_function, check_type, real_array
+from ._checks import check_function, real_array
 from ._text import counted, shown
 from .distributions import BoundedChoice
 from .observations import ObservationSpace
@@ -129,24 +129,20 @@ class Spec:
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)
-            if weights is None:
-                weights = getattr(inner, "weights", None)
-                if network is not None:
-                    _check_columns(network, weights, source)
-            declared = declared_network(source) if network is None else None
-            network_is_default = network is None and declared is None
+            is_given = network is not None or getattr(inner, "network_is_given", False)
+            network = declared_network(source) if network is None else network
+            network_is_default = network is None
             if network_is_default:  # one target, the reward: plain PPO
-                declared = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
+                network = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
             problem_local = getattr(inner, "local", None) if local is None else None
             if neighbours is None and not is_jax(problem):  # for a JAX problem, see `graph`
                 neighbours = getattr(inner, "neighbours", None)
-            is_given = network is not None or getattr(inner, "network_is_given", False)
             metadata = getattr(source, "metadata", None) or {}
             return cls.of_spaces(
                 source.observation_space,
                 source.action_space,
-                declared if network is None else network,
-                weights=weights,
+                network,
+                weights=getattr(inner, "weights", None) if weights is None else weights,
                 distribution=distribution,
                 problem=problem,
                 local=problem_local if local is None else local,
@@ -175,21 +171,17 @@ class Spec:
 
         By default λ is 1 for each target.
         """
-        network = network_of(network, "network")
-        if not isinstance(network, BaseNetwork):
-            got = repr(network) if isinstance(network, str) else type(network).__name__
-            raise TypeError(
-                f"network: got {got}, want an InfluenceNetwork, or one that varies: a NetworkSchedule, a StateNetwork, "
-                "a LaggedNetwork, an AdaptiveNetwork or a subclass of BaseNetwork; FactoredPPO also accepts 'adaptive'"
-            )
+        network = _base_network(network)
         m = network.static.shape[1]
         weights = np.ones(m) if weights is None else real_array("weights", weights).astype(np.float64)
         if weights.shape != (m,):
-            raise ValueError(f"weights: got {shown(weights.tolist())}, want ({m},), one λ per target")
+            raise ValueError(
+                f"weights: got {shown(weights.tolist())}, want ({m},), one λ per target, the columns of the network"
+            )
         if fields.get("local") is not None:
             check_function("local", fields["local"], "a function from observations to those of each factor, or None")
         if fields.get("neighbours") is not None:
-            fields["neighbours"] = _symmetric("neighbours", fields["neighbours"], network.static.shape[0])
+            fields["neighbours"] = _symmetric(fields["neighbours"], network.static.shape[0])
         components = ActionSpace.of(action_space, distribution)
         factors = _factor_of_component(network.static, len(components))
         if components.settings.std == "full" and factors is not None:
@@ -208,8 +200,7 @@ class Spec:
 
     def with_network(self, network: Any) -> "Spec":
         """Return the same problem with another network, which must have the same number of targets."""
-        network = network_of(network, "network")
-        check_type("network", network, BaseNetwork, "an InfluenceNetwork, or one that varies")
+        network = _base_network(network)
         _factor_of_component(network.static, len(self.components))  # raises if the rows do not fit
         return replace(self, network=network, problem_defines_network=False)
 
@@ -247,9 +238,11 @@ class Spec:
 
     @cached_property
     def observations(self) -> ObservationSpace:
-        """The layout of the observation space in rows."""
+        """The layout of the observation space in rows; the columns of a mask of valid choices are flags."""
         observations = ObservationSpace.of(self.observation_space)
-        return replace(observations, flags=self._mask_columns(observations) or (0, 0))
+        places = [(part.start, part.start + part.size) for part in observations.parts if part.where == MASK]
+        places += [(start, end) for name, start, end in self.observed_info if name == "action_mask"]
+        return replace(observations, flags=places[0] if places else (0, 0))
 
     @cached_property
     def action_mask(self) -> ActionMask | None:
@@ -257,14 +250,8 @@ class Spec:
 
         It is an entry of a Dict, or an `info` entry observed with `fx.wrap`.
         """
-        columns = self._mask_columns(ObservationSpace.of(self.observation_space))
-        return None if columns is None else ActionMask.of(self.components, *columns)
-
-    def _mask_columns(self, observations: ObservationSpace) -> tuple[int, int] | None:
-        for part in observations.parts:
-            if part.where == MASK:
-                return part.start, part.start + part.size
-        return next(((start, end) for name, start, end in self.observed_info if name == "action_mask"), None)
+        flags = self.observations.flags
+        return ActionMask.of(self.components, *flags) if flags != (0, 0) else None
 
     @property
     def n_inputs(self) -> int:
@@ -278,7 +265,7 @@ class Spec:
             return self.neighbours
         declared = getattr(self.problem, "neighbours", None) if self.is_jax else None
         if declared is not None:
-            return _symmetric("neighbours", declared, self.n_factors)
+            return _symmetric(declared, self.n_factors)
         edges = self.network.static.to_dense() != 0
         return edges @ edges.T
 
@@ -367,39 +354,26 @@ def observed_places(env: Any, space: gym.Space) -> tuple[tuple[str, int, int], .
     return places
 
 
-def _symmetric(name: str, relation: Any, n: int) -> np.ndarray:
+def _base_network(network: Any) -> BaseNetwork:
+    """Return a network, or the one of a plain matrix."""
+    network = network_of(network, "network")
+    if not isinstance(network, BaseNetwork):
+        got = repr(network) if isinstance(network, str) else type(network).__name__
+        raise TypeError(
+            f"network: got {got}, want an InfluenceNetwork, or one that varies: a NetworkSchedule, a StateNetwork, "
+            "a LaggedNetwork, an AdaptiveNetwork or a subclass of BaseNetwork; FactoredPPO also accepts 'adaptive'"
+        )
+    return network
+
+
+def _symmetric(relation: Any, n: int) -> np.ndarray:
     """Return a relation between factors as booleans ``(n, n)``."""
     matrix = np.asarray(relation.toarray() if hasattr(relation, "toarray") else relation)
     if matrix.shape != (n, n) or matrix.dtype.kind not in "biuf" or (matrix != matrix.T).any():
-        raise ValueError(f"{name}: got {shown(relation)}, want a symmetric matrix ({n}, {n}), with one row per factor")
-    return matrix != 0
-
-
-def _check_columns(network: Any, weights: Any, source: Any) -> None:
-    """Raise if the number of targets of the user's network is not that of the problem's weights, or of the rewards in a
-    step of an environment that declares none."""
-    static = getattr(network_of(network, "network"), "static", None)
-    m = 1 if static is None else static.shape[1]
-    if weights is not None:
-        if static is not None and np.shape(weights) != (m,):
-            raise ValueError(
-                f"network: has {counted(m, 'column')}, but the problem has weights of shape {np.shape(weights)}; want "
-                "one column per target of the problem"
-            )
-        return
-    if m == 1 or is_jax(source) or isinstance(source, OneOfMany) or hasattr(source, "reward_space"):
-        return
-    try:
-        source.reset(seed=0)
-        _, reward, _, _, info = source.step(source.action_space.sample())
-    except Exception:  # an action that is not valid now, for example; training reports what is wrong
-        return
-    count = np.size(info.get("vector_reward", reward))
-    if count != m:
         raise ValueError(
-            f"network: has {m} targets, but a step of the environment returns {counted(count, 'reward')}; say what the "
-            "targets are, as in fx.wrap(make, network, reward=…)"
+            f"neighbours: got {shown(relation)}, want a symmetric matrix ({n}, {n}), with one row per factor"
         )
+    return matrix != 0
 
 
 def _factor_of_component(network: InfluenceNetwork, n_components: int) -> np.ndarray | None:

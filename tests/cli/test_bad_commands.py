@@ -19,15 +19,14 @@ BAD = {
     "train": "problem",
     # text that has another type
     "train chain:2 --n-envs many": "--n-envs",
-    "train chain:2 --estimator vanila": "--estimator",
+    "train chain:2 --method vanila": "method: got 'vanila'",
     "train chain:2 --hidden 64,64": "--hidden",
     "train chain:2 --gamma": "--gamma",
     # values out of range
     "train chain:2 --gamma 1.01": "gamma: got 1.01",
     "train chain:2 --batch-size 7": "batch_size: got 7",
     "train chain:2 --seeds 0": "seeds: got 0",
-    "train chain:2 --devices 99": "devices",
-    "train CartPole-v1 --workers 9": "workers: got 9",
+    "train chain:2 --device cpu,count=99": "count",
     "evaluate ../given/run --episodes 0": "episodes: got 0",
     "discover chain:2 --fdr 1": "fdr: got 1.0",
     "discover chain:2 --method gated --threshold nan": "threshold: got nan",
@@ -55,7 +54,6 @@ BAD = {
     "discover chain:2 --network nowhere/K.json": "network: got 'nowhere/K.json'",
     "discover chain:2 --draw found.bmp": "draw: got 'found.bmp'",
     # options that do not go together
-    "train chain:2 --overlap": "overlap",
     "train chain:2 --networks own own": "networks: got 'own' more than once",
     "train chain:2 --seeds 2 --tensorboard": "tensorboard: got --tensorboard",
     "train CartPole-v1 --seeds 2": "seeds: 'CartPole-v1'",
@@ -76,7 +74,7 @@ def top(tmp_path_factory):
     (top / "given" / "file").write_text("a file")
     (top / "given" / "full" / "thesis.tex").write_text("important")
     (top / "given" / "damaged" / "config.json").write_text("{")
-    settings = json.loads(json.dumps(vars(Config(gamma=0.5))))
+    settings = Config(gamma=0.5).to_json()
     config = {"format": 1, "problem": "chain:2", "network": "own", "config": settings}
     (top / "given" / "run" / "config.json").write_text(json.dumps(config))
     (top / "given" / "run" / "metrics.jsonl").write_text('{"time/total_timesteps": 8, "rollout/ep_rew_mean": 1.0}\n')

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.usefixtures("surroundings")
 
 @pytest.mark.slow
 def test_from_a_problem_to_a_comparison(factorax, tmp_path):
-    for estimator in ("factored", "vanilla"):
+    for method in ("factored", "ppo"):
         code, out, err = factorax(
-            "train", "contextual-bandit:3", *SETTINGS, "--estimator", estimator, "--total-timesteps", 64
+            "train", "contextual-bandit:3", *SETTINGS, "--method", method, "--total-timesteps", 64
         )
         assert (code, err) == (0, "")
         assert "64 steps; return of 10 episodes" in out
@@ -38,10 +38,10 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     assert len(out.splitlines()) == 1 + 3  # and a line for every target
     code, out, _ = factorax("compare", *folders)
     assert code == 0
-    assert "estimator factored" in out
+    assert "method factored" in out
     assert "P(" not in out  # one seed does not tell how likely an improvement is
     code, out, _ = factorax("compare", *folders, "--json")
-    assert json.loads(out)["final"]["estimator vanilla"]["seeds"] == 1
+    assert json.loads(out)["final"]["method ppo"]["seeds"] == 1
     code, out, _ = factorax("plot", *folders, "--out", "both.png")
     assert code == 0
     assert (tmp_path / "both.png").read_bytes()[:4] == b"\x89PNG"

@@ -21,8 +21,8 @@ def test_a_report_is_written_where_it_says(factorax, tmp_path):
 def test_compare_names_what_it_shows(seeds, words, factorax, tmp_path):
     """One seed has neither an interquartile mean nor an interval."""
     runs = [
-        write_run(tmp_path / f"{estimator}-{seed}", seed=seed, estimator=estimator)
-        for estimator in ("factored", "vanilla")
+        write_run(tmp_path / f"{method}-{seed}", seed=seed, method=method)
+        for method in ("factored", "ppo")
         for seed in seeds
     ]
     code, out, err = factorax("compare", *runs)

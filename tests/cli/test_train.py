@@ -94,13 +94,13 @@ def test_options_override_a_preset_and_are_checked_with_it(factorax, learnt):
         (["--hidden", "8", "8", "--preset", "none", "chain:8"], "none"),
         (["--seed=3", "chain:8", "--preset=queues"], "queues"),
         (["--out", "queues", "--no-check-network", "chain:8"], "chain"),
-        (["--initial-log-std", "-1", "--normalize_obs", "chain:8"], "chain"),
+        (["--distribution", "scale,initial_log_std=-1", "--normalize_obs", "chain:8"], "chain"),
     ],
 )
 def test_the_preset_is_found_wherever_it_is_named(arguments, preset, factorax, learnt):
     factorax("train", *arguments)
     options = {"--hidden": {"hidden": (8, 8)}, "--seed=3": {"seed": 3}, "--out": {"check_network": False}}
-    options["--initial-log-std"] = {"initial_log_std": -1.0, "normalize_obs": True}
+    options["--distribution"] = {"distribution": "scale,initial_log_std=-1", "normalize_obs": True}
     assert learnt[0][1] == Config(**settings_with(preset, options.get(arguments[0], {})))
 
 

@@ -6,7 +6,7 @@ import pytest
 from integrations.environments import Agents
 
 import factorax as fx
-from factorax.integrations.agent_observations import ByAgent, Padded, agent_observations
+from factorax.integrations.agent_observations import AgentObservations
 from factorax.spec import Spec
 
 IMAGE = gym.spaces.Box(0, 255, (4, 4, 3), np.uint8)
@@ -20,12 +20,12 @@ SPACES = {
 
 def test_without_images_they_are_one_vector():
     spaces = {"a": CHOICE, "b": gym.spaces.Box(0, 1, (2, 2))}
-    assert isinstance(agent_observations(spaces, dict.fromkeys(spaces, CHOICE)), Padded)
+    assert isinstance(AgentObservations(spaces, dict.fromkeys(spaces, CHOICE)).space, gym.spaces.Box)
 
 
 def test_with_an_image_they_are_a_dict_by_agent():
-    observe = agent_observations(SPACES, dict.fromkeys(SPACES, CHOICE))
-    assert isinstance(observe, ByAgent)
+    observe = AgentObservations(SPACES, dict.fromkeys(SPACES, CHOICE))
+    assert isinstance(observe.space, gym.spaces.Dict)
     assert list(observe.space.spaces) == ["0", "one", "two"]
     assert observe.space["0"] == IMAGE
     given = {agent: space.sample() for agent, space in SPACES.items()}
@@ -105,4 +105,4 @@ def test_masks_of_agents_are_one_mask(base):
 def test_a_mask_of_another_size_is_an_error():
     spaces = {"a": gym.spaces.Dict(observation=IMAGE, action_mask=gym.spaces.MultiBinary(4))}
     with pytest.raises(ValueError, match="observation space of 'a': its action_mask has 4 numbers, want 3, one per"):
-        agent_observations(spaces, {"a": CHOICE})
+        AgentObservations(spaces, {"a": CHOICE})

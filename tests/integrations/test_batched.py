@@ -159,7 +159,7 @@ def test_a_context_that_all_cases_get_anew_together():
 def rollout(model):
     """One rollout, without an update."""
     arrays = model.learner.behaviour(model.state).arrays()
-    return InlineBackend(model.program.collector.plan).collect(Iteration(arrays, (1, 2), 0))
+    return InlineBackend(model.compiled.collector.plan).collect(Iteration(arrays, (1, 2), 0))
 
 
 def test_a_simulator_that_loses_its_cases():

@@ -7,11 +7,11 @@ import gymnasium as gym
 import jax
 import numpy as np
 import pytest
+from factorax.ppo.agents import own_modules
 from gymnasium import spaces
 
 from factorax import FactoredPPO
 from factorax.ppo import Config, Learner, Program
-from factorax.ppo.agents import own_modules
 
 SETTINGS = {"n_envs": 5, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden": (8,), "sequence_length": 4}
 

@@ -1,4 +1,4 @@
-"""Run with eight devices: training on one of them and on all, alone and with seeds side by side."""
+"""Run with eight devices: training on one of them and on all, of one seed and of several."""
 
 import json
 import sys
@@ -9,9 +9,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from factorax.ppo import Config, FactoredPPO
+from factorax.ppo import FactoredPPO
 from factorax.problems import contextual_bandit, queues
-from factorax.runs.seeds import train_seeds
 
 SETTINGS = {"n_envs": 16, "n_steps": 10, "batch_size": 40, "n_epochs": 2, "hidden": (8,), "learning_rate": 1e-3}
 NORMALISED = {"normalize_obs": True, "normalize_reward": True}
@@ -40,20 +39,23 @@ def main():
         ("normalised", contextual_bandit(4), NORMALISED),
         ("shared", grid, {"policy": "shared", "critic": "factor"}),
     ]:
-        one, all_of_them = (trained(problem, devices=n, **settings) for n in (1, 8))
+        one, all_of_them = (trained(problem, device=f"auto,count={n}", **settings) for n in (1, 8))
         comparison[name] = difference(one, all_of_them)
-    program = all_of_them.program._compiled_update(all_of_them.state, None).compiled.as_text()
+    program = all_of_them.compiled._programs["update", None].compile().as_text()
     states, obs, *_ = all_of_them.state.environments
     comparison["reduces"] = program.count("all-reduce")
     comparison["shares"] = [len(x.sharding.device_set) for x in (*jax.tree.leaves(states), obs)]
     comparison["pieces"] = [list(obs.shape), list(obs.addressable_shards[0].data.shape)]
+    model = FactoredPPO("contextual-bandit:4", device="auto,count=8", total_timesteps=3 * 160, **SETTINGS, **NORMALISED)
+    trained_states, _ = model.compiled.updates(model.compiled.init_seeds([0, 1]), 3)
+    both = [model.with_state(trained_states, index=i) for i in range(2)]
+    one = trained(contextual_bandit(4), device="auto,count=1", seed=1, **NORMALISED)
+    comparison["seeds"] = difference(one, both[1])
+    comparison["another seed"] = difference(*both)
     with tempfile.TemporaryDirectory() as folder:
-        outs = [Path(folder) / f"{i}" for i in range(2)]
-        config = Config(**SETTINGS, **NORMALISED, total_timesteps=3 * 160, devices=8)
-        both = train_seeds("contextual-bandit:4", config, outs, progress_bar=False)
-        comparison["seeds"] = difference(trained(contextual_bandit(4), devices=1, seed=1, **NORMALISED), both[1])
-        comparison["another seed"] = difference(*both)
-        loaded = FactoredPPO.load(outs[1] / "checkpoints" / "last.safetensors", contextual_bandit(4))
+        file = Path(folder) / "model.safetensors"
+        both[1].save(file)
+        loaded = FactoredPPO.load(file, contextual_bandit(4))
         comparison["loaded"] = difference(both[1], loaded)
         loaded.learn(160, reset_num_timesteps=False, progress_bar=False)
     json.dump(comparison, sys.stdout)

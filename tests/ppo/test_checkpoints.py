@@ -27,7 +27,7 @@ def test_a_host_resumes_from_a_file_bit_for_bit(tmp_path):
     part = model(make, **settings).learn(48, progress_bar=False)
     part.save(tmp_path / "m.safetensors")
     assert max(episode.length for episode in part._episodes) > 6  # some began before the last rollout
-    other = model(make, rollouts="processes", workers=2, **settings)
+    other = model(make, rollouts="processes,workers=2", **settings)
     other.restore(tmp_path / "m.safetensors")
     other.learn(48, reset_num_timesteps=False, progress_bar=False).close()
     for a, b in zip(*(jax.tree.leaves(eqx.filter(m.state.agent, eqx.is_array)) for m in (whole, other)), strict=True):

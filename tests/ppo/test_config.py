@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factorax.ppo import Config, FactoredPPO
-from factorax.ppo.config import Schedule
+from factorax.networks import Gru, SharedPolicy
+from factorax.ppo import Config, FactoredPPO, NoCritic
+from factorax.ppo.config import menus
+from factorax.ppo.methods import Natural
+from factorax.ppo.schedules import Schedule
+from factorax.rollouts.settings import Ray
 from ppo.bad_settings import BAD, UNKNOWN
 
 ROLLOUT = {"n_envs": 4, "n_steps": 6, "batch_size": 24}
@@ -46,12 +50,39 @@ def test_unknown_settings(name, message):
 
 
 def test_settings_of_numpy_are_settings_of_python():
-    config = Config(learning_rate=np.float32(0.5), n_envs=np.int64(4), hidden=np.array([8, 4]), overlap=np.bool_(False))
-    assert [type(x) for x in (config.learning_rate, config.n_envs, config.hidden, config.overlap)] == [
-        float, int, tuple, bool,
-    ]  # fmt: skip
+    values = {"learning_rate": np.float32(0.5), "n_envs": np.int64(4), "hidden": np.array([8, 4])}
+    config = Config(**values, check_network=np.bool_(False))
+    types = [type(x) for x in (config.learning_rate, config.n_envs, config.hidden, config.check_network)]
+    assert types == [float, int, tuple, bool]
     assert config.hidden == (8, 4)
-    json.dumps(dataclasses.asdict(config))
+    json.dumps(config.to_json())
+
+
+CHOSEN = [
+    {},
+    {"method": "natural,kl=0.02", "critic": "factor,trunk=shared", "clip_range_vf": 0.1, "target_kl": 0.01},
+    {"architecture": "gru,sequence_length=8,init=he", "policy": "shared,identity=0", "rollouts": "processes,workers=2"},
+    {"method": "difference-rewards,default_action=1:0.5", "distribution": "tanh,std=full", "device": "cpu"},
+    {"architecture": Gru(8), "policy": SharedPolicy(identity=2), "method": Natural(kl=0.5), "rollouts": Ray(cpus=0.5)},
+]
+
+
+@pytest.mark.parametrize("settings", CHOSEN, ids=str)
+def test_settings_come_back_from_json(settings):
+    config = Config(**settings)
+    assert Config.read(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_text_and_objects_are_the_same_choices():
+    settings = {"architecture": "gru,sequence_length=8", "policy": "shared,identity=2", "critic": "none"}
+    objects = {"architecture": Gru(8), "policy": SharedPolicy(identity=2), "critic": NoCritic()}
+    assert Config(**settings) == Config(**objects)
+
+
+def test_every_choice_is_read_from_its_text():
+    for name, menu in menus().items():
+        for kind in menu.kinds.values():
+            assert menu.read(str(kind())) == kind(), f"{name}: {kind}"
 
 
 def test_a_seed_of_none_is_drawn_and_kept():
@@ -80,8 +111,7 @@ def test_schedules_are_functions_of_the_progress_that_remains():
     np.testing.assert_allclose(longer.clip_range, 0.1 + 0.875, rtol=1e-5)
     half = config.annealed(config.hyper._replace(learning_rate=0.5), 0)  # of a sweep
     np.testing.assert_allclose(half.learning_rate, 5e-4, rtol=1e-5)
-    again = Config.read(json.loads(json.dumps(dataclasses.asdict(config))))
-    assert again == config
+    assert Config.read(json.loads(json.dumps(config.to_json()))) == config
     with pytest.raises(ValueError, match="anneal: got 'clip_range', which is already a function of the progress"):
         dataclasses.replace(config, anneal=("clip_range",))
 

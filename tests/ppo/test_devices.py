@@ -1,4 +1,4 @@
-"""An update on one device and on eight; what does not fit the memory of a device is refused before it runs."""
+"""An update on one device and on eight."""
 
 import json
 import os
@@ -7,61 +7,10 @@ import sys
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import pytest
 
-from factorax.ppo import Config, FactoredPPO, Learner, devices
+from factorax.ppo import FactoredPPO, Learner
 from factorax.problems import contextual_bandit
-
-CONFIG = Config(n_envs=64, n_steps=25, batch_size=100, n_epochs=1)
-
-
-def test_an_update_that_fits_is_let_through():
-    devices.check_memory(2**30, 2**30, CONFIG)
-    devices.check_memory(2**40, None, CONFIG)
-
-
-@pytest.mark.parametrize(
-    ("free", "want"), [(2**29, "n_envs=32"), (2**29 - 1, "n_envs=28"), (2**20, "a smaller n_steps")]
-)
-def test_what_would_fit_is_named(free, want):
-    with pytest.raises(MemoryError, match=f"n_envs: got 64.* needs 1 GiB and the device has .*want {want}$"):
-        devices.check_memory(2**30, free, CONFIG)
-
-
-def test_seeds_count():
-    with pytest.raises(MemoryError, match="25 steps × 5 seeds"):
-        devices.check_memory(2, 1, CONFIG, seeds=5)
-
-
-@pytest.mark.slow
-def test_a_run_that_cannot_fit_does_not_start(monkeypatch):
-    monkeypatch.setattr(devices, "available_memory", lambda config: 10**6)
-    model = FactoredPPO(contextual_bandit(100), n_envs=1000, n_steps=100, batch_size=1000, n_epochs=1)
-    with pytest.raises(MemoryError, match="n_envs: got 1000"):
-        model.learn(100_000, progress_bar=False)
-    assert model.num_timesteps == 0
-
-
-def test_what_is_needed_covers_what_is_kept():
-    """A program that keeps a thousand copies of its argument needs at least as much."""
-    n = 1000
-
-    def keeps(x):
-        return jnp.broadcast_to(x, (1000, n)) * jnp.arange(1000.0)[:, None], {}
-
-    with pytest.MonkeyPatch.context() as patch:
-        needs = []
-        patch.setattr(devices, "check_memory", lambda needed, *_: needs.append(needed))
-        devices.compiled(keeps, jnp.ones(n), CONFIG, None)
-    assert 4 * 1000 * n <= needs[0] <= 1.1 * 4 * 1000 * n + 10**5
-
-
-@pytest.mark.slow
-def test_peak_memory_is_a_metric():
-    model = FactoredPPO(contextual_bandit(4), n_envs=4, n_steps=4, batch_size=16, n_epochs=1)
-    model.learn(16, progress_bar=False)
-    assert 0.05 < model.history[0]["time/peak_gib"] < 100
 
 
 @pytest.fixture(scope="module")
@@ -98,25 +47,33 @@ def test_every_device_has_its_share(comparison):
     assert comparison["reduces"] > 0
 
 
-@pytest.mark.parametrize(("count", "message"), [(-1, "devices: got -1"), (2, "devices: got 2, want at most 1")])
-def test_devices_that_are_not_there(count, message):
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("auto,count=-1", "device: count: got -1"),
+        ("auto,count=2", "device: got count=2, want at most 1"),
+        ("tpu", "device: got 'tpu', but JAX finds only cpu"),
+    ],
+)
+def test_devices_that_are_missing_are_refused(device, message):
     with pytest.raises(ValueError, match=message):
-        Learner.of(contextual_bandit(4), config=Config(devices=count))
+        FactoredPPO(contextual_bandit(4), device=device)
 
 
 TWO_DEVICES = """
 import jax
-from factorax.ppo import Config, Learner
+from factorax.ppo import Compiled, Config, Learner
 from factorax.problems import chain
 
 SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 assert len(jax.devices()) == 2
-assert Learner.of(chain(3), config=Config(**SMALL)).devices is None  # a share of the same cores gains nothing
-learner = Learner.of(chain(3), config=Config(**SMALL, devices=2))
-update, compilations = jax.jit(learner.update), []
-state, _ = update(learner.init(0))
+assert Compiled(Learner.of(chain(3), config=Config(**SMALL))).mesh is None  # a share of the same cores gains nothing
+programs = Compiled(Learner.of(chain(3), config=Config(**SMALL, device="auto,count=2")))
+assert programs.mesh.size == 2
+state, _ = programs.updates(programs.init(0))
+compilations = []
 jax.monitoring.register_event_duration_secs_listener(lambda event, seconds, **_: compilations.append(event))
-update(state)
+programs.updates(state, 3)
 assert not [event for event in compilations if "compile" in event], compilations
 """
 

@@ -39,7 +39,7 @@ def test_a_problem_whose_own_network_has_every_edge_is_named_once_when_a_model_i
         (DENSE, np.ones((3, 3)), {}),
         (dataclasses.replace(chain(3), network=COMPLETE.relabel(targets=["x", "y", "z"])), None, {}),
         (DENSE, "adaptive", {}),
-        (DENSE, None, {"estimator": "vanilla"}),
+        (DENSE, None, {"method": "ppo"}),
         (chain(3), None, {}),
         (dataclasses.replace(chain(1), network=fx.InfluenceNetwork.complete(1, 1)), None, {}),
         (lambda: gym.make("CartPole-v1"), None, {}),
@@ -49,7 +49,7 @@ def test_a_problem_whose_own_network_has_every_edge_is_named_once_when_a_model_i
         "an array of ones",
         "its own, made complete",
         "adaptive",
-        "vanilla",
+        "ppo",
         "sparse",
         "one action",
         "one target",
@@ -117,11 +117,11 @@ def test_a_network_found_in_open_loop_warns_with_local_observations(change):
     ("network", "settings"),
     [
         (found_in_open_loop(), {"local": None}),
-        (found_in_open_loop(), {"local": lambda obs: obs[..., :2, None], "estimator": "vanilla"}),
+        (found_in_open_loop(), {"local": lambda obs: obs[..., :2, None], "method": "ppo"}),
         (found_in_open_loop(((1, 1), (1, 1))), {"local": lambda obs: obs[..., :2, None]}),
         (fx.InfluenceNetwork.identity(2), {"local": lambda obs: obs[..., :2, None]}),
     ],
-    ids=["no local observations", "vanilla", "every edge", "not discovered"],
+    ids=["no local observations", "ppo", "every edge", "not discovered"],
 )
 def test_other_networks_do_not_warn_of_reactions(network, settings):
     with warnings.catch_warnings():

@@ -31,10 +31,10 @@ def leaves(ppo):
 @pytest.mark.slow
 def test_components_without_bounds_are_named_once():
     with pytest.warns(ActionScaleWarning) as caught:
-        FactoredPPO(on_box(HALF), initial_log_std=-1.0, **SMALL).learn(32, progress_bar=False)
+        FactoredPPO(on_box(HALF), distribution="scale,initial_log_std=-1.0", **SMALL).learn(32, progress_bar=False)
     (warning,) = caught
     assert warning.filename == __file__
-    for fact in ("'a2', 'a3'", "0.368", "TransformAction", 'bounded="clip"'):
+    for fact in ("'a2', 'a3'", "0.368", "TransformAction", 'distribution="clip"'):
         assert fact in str(warning.message)
 
 
@@ -47,7 +47,7 @@ def test_components_of_factors_are_named_by_number():
 @pytest.mark.parametrize(
     ("problem", "settings"),
     [
-        (on_box(HALF), {"bounded": "clip"}),
+        (on_box(HALF), {"distribution": "clip"}),
         (on_box(gym.spaces.Box(0.0, 365.0, (3,))), {}),
         (partial(gym.make, "Pendulum-v1"), {}),
         (partial(gym.make, "CartPole-v1"), {}),
@@ -81,7 +81,7 @@ def test_bounds_given_as_the_warning_says():
     make = fx.wrap(lambda: TransformAction(Free(), lambda action: action, bounds), one_target)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ppo = FactoredPPO(make, initial_log_std=1.0, **SMALL).learn(32, progress_bar=False)
+        ppo = FactoredPPO(make, distribution="scale,initial_log_std=1.0", **SMALL).learn(32, progress_bar=False)
     assert ppo.spec.components.kinds == ("scaled", "scaled")
     assert np.min(actions) == 0
     assert np.max(actions) == 50
@@ -111,8 +111,8 @@ class Push(gym.Env):
 def test_training_within_plus_and_minus_one_is_the_same_scaled_and_clipped(problem):
     """Bit for bit, through several updates and an evaluation."""
     scaled, clipped = (
-        FactoredPPO(problem, bounded=bounded, initial_log_std=0.0, **SMALL).learn(128, progress_bar=False)
-        for bounded in ("scale", "clip")
+        FactoredPPO(problem, distribution=f"{name},initial_log_std=0", **SMALL).learn(128, progress_bar=False)
+        for name in ("scale", "clip")
     )
     for a, b in zip(leaves(scaled), leaves(clipped), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -137,7 +137,7 @@ def test_what_is_learnt_does_not_depend_on_the_units_of_actions():
     models = [FactoredPPO(in_units(width), **SMALL).learn(128, progress_bar=False) for width in (4.0, 4096.0)]
     for a, b in zip(*map(leaves, models), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert Config().bounded == "scale"
+    assert str(Config().distribution) == "scale"
 
 
 def test_the_initial_policy_covers_the_bounds():

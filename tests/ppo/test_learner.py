@@ -188,3 +188,33 @@ def test_a_setting_of_a_state_is_one_valid_number(hyper, message):
 def test_policy_and_critic_follow_from_the_problem(problem, network, settings, chosen):
     config = Learner.of(problem, network, Config(**SMALL | settings)).config
     assert (str(config.policy), str(config.critic)) == chosen
+
+
+class Remembers(eqx.Module):
+    out: jax.Array
+    memory: int = eqx.field(static=True, default=1)
+
+    def __call__(self, obs, local, memory):
+        return self.out, memory
+
+
+MEMORY = {
+    "policy": {"policy": lambda spec, key: Remembers(jnp.zeros((6, 2)))},
+    "critic": {"critic": lambda spec, key: Remembers(jnp.zeros(6))},
+    "gru": {"architecture": "gru"},
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"n_steps": 24, "batch_size": 32}, "sequence_length: got 16, want a divisor of n_steps = 24"),
+        ({"n_steps": 48, "batch_size": 24}, "sequence_length: got 16, want a divisor of batch_size = 24"),
+        ({"n_steps": 32, "batch_size": 8}, "sequence_length: got 16, want a divisor of batch_size = 8"),
+    ],
+    ids=["rollout", "minibatch", "shorter minibatch"],
+)
+def test_networks_with_memory_are_trained_on_whole_sequences(name, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        Learner.of(queues(2), config=Config(n_envs=4, **sizes, **MEMORY[name]))

@@ -297,3 +297,37 @@ def test_the_network_of_independent_learners():
     assert find_network(queues(2, 2), "individual").actions == queues(2, 2).network.actions
     tall = dataclasses.replace(chain(3), network=fx.InfluenceNetwork.complete(3, 1), weights=np.ones(1))
     assert find_network(tall, "individual") is None  # one target for all: that of the problem
+
+
+class Values(eqx.Module):
+    def __call__(self, obs, local):
+        return jnp.zeros(4)
+
+
+@pytest.mark.parametrize("method", ["coma", "difference-rewards"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"critic": Values()}, "critic: got Values.* critic of actions is built in"),
+        ({"architecture": "gru,sequence_length=3"}, "architecture: got a policy with memory and method"),
+    ],
+    ids=["the user's critic", "memory"],
+)
+def test_a_critic_of_actions_is_built_in_and_has_no_memory(method, settings, message):
+    with jax.enable_x64(False), pytest.raises(ValueError, match=message):
+        FactoredPPO(queues(2, 2), method=method, **SMALL, **settings)
+
+
+def test_continuous_actions_are_not_enumerated():
+    with jax.enable_x64(False), pytest.raises(ValueError, match="component 0 is continuous; want discrete actions"):
+        FactoredPPO("chain:3", method="coma", **SMALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("critic", ["auto", "target"])
+def test_a_critic_of_actions_trains_with_an_adaptive_network(critic):
+    """Whose estimates need advantages of targets, which this critic does not predict."""
+    with jax.enable_x64(False):
+        model = FactoredPPO(queues(2, 2), "adaptive", method="coma", critic=critic, **SMALL)
+        model.learn(24, progress_bar=False)
+    assert np.isfinite(model.state.network.gradient).all()

@@ -7,14 +7,14 @@ import pytest
 
 import factorax as fx
 from factorax.ppo import FactoredPPO
-from factorax.ppo.missing_edges import MissingEdges, look, missing
+from factorax.ppo.missing_edges import MissingEdges, last_look, missing
 from factorax.problems import chain
 from factorax.structure import StructureWarning
 
 
 def test_looks_are_few():
-    assert [n for n in range(1, 100) if look(n)] == [8, 16, 32, 64]
-    assert [look(n) for n in (8, 16, 32, 64)] == [1, 2, 3, 4]
+    assert [n for n in range(1, 100) if last_look(n) != last_look(n - 1)] == [8, 16, 32, 64]
+    assert [last_look(n) for n in (7, 8, 16, 31, 32, 64)] == [0, 1, 2, 2, 3, 4]
 
 
 @pytest.mark.slow
@@ -29,13 +29,13 @@ def test_with_no_edge_an_alarm_is_as_rare_as_promised():
             h = np.stack([np.ones_like(z), rng.normal(size=z.shape), rng.random(z.shape)], axis=-1)
             sums = (np.einsum("ti,tip,tj->ipj", z**k, h**k, psi**k, optimize=True) for k in (1, 2))
             total = MissingEdges(*(old + new for old, new in zip(total, sums, strict=True)))
-            alarm |= bool(missing(total, np.zeros((4, 5), bool), look(rollouts)))
+            alarm |= bool(missing(total, np.zeros((4, 5), bool), last_look(rollouts)))
             done = rollouts
         alarms += alarm
     assert alarms <= 21
 
 
-SETTINGS = {"policy": "shared", "identity": 0, "n_envs": 64, "n_steps": 20, "batch_size": 320, "n_epochs": 2,
+SETTINGS = {"policy": "shared,identity=0", "n_envs": 64, "n_steps": 20, "batch_size": 320, "n_epochs": 2,
             "hidden": (8,), "gae_lambda": 0.6}  # fmt: skip
 
 

@@ -16,10 +16,7 @@ from rollouts.helping import inline, iterations, plan_of
 from small_settings import SMALL
 
 from factorax.ppo import Config, FactoredPPO, Learner
-from factorax.problems import chain
 from factorax.rollouts import HostCollector, InlineBackend
-
-BACKENDS = ("inline", "processes")
 
 
 def model(problem, network=None, **settings):
@@ -39,7 +36,7 @@ def test_environments_that_need_a_process_each():
         def close(self):
             Alone.open_id = 0
 
-    for settings, got in (({}, "'inline'"), ({"rollouts": "processes", "workers": 2}, "'processes,workers=2'")):
+    for settings, got in (({}, "'inline'"), ({"rollouts": "processes,workers=2"}, "'processes,workers=2'")):
         with pytest.raises(ValueError, match=rf"rollouts: got {got} for 4 environments, .*,workers=4'"):
             model(lambda: Alone(cut=3), check_network=False, **settings).learn(24, progress_bar=False)
 
@@ -47,9 +44,9 @@ def test_environments_that_need_a_process_each():
 @pytest.mark.slow
 def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
     """With the policy of one update ago, and log-probabilities that say so; whoever plays it."""
-    models = [model(partial(gym.make, "CartPole-v1"), overlap=True, rollouts=r, workers=0) for r in BACKENDS]
+    models = [model(partial(gym.make, "CartPole-v1"), rollouts=f"processes,workers={w},overlap=true") for w in (1, 2)]
     first = models[0].state
-    rollouts, collector = [], models[0].program.collector
+    rollouts, collector = [], models[0].compiled.collector
     collect = collector.collect
 
     def recorded(*arguments):
@@ -68,10 +65,6 @@ def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
         log_prob = models[0].spec.components.log_prob(*out, transitions.action)
         np.testing.assert_allclose(log_prob, transitions.log_prob, atol=1e-5)
     assert (before.action != after.action).any()
-    with pytest.raises(ValueError, match="overlap: got objective 'a2c', want 'ppo'"):
-        Config(overlap=True, objective="a2c")
-    with pytest.raises(ValueError, match="overlap: got True with a JAX problem"):
-        model(chain(3), overlap=True)
 
 
 def test_an_evaluation_is_not_of_the_shortest_episodes():

@@ -103,7 +103,7 @@ def test_an_actor_that_dies_again_and_again_is_an_error(actors):
 
 def test_training_by_ray(actors):
     settings = {"n_envs": 2, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden": (8,), "check_network": False}
-    models = [FactoredPPO(Drift, rollouts=r, worker_cpus=0.5, **settings) for r in ("inline", "ray")]
+    models = [FactoredPPO(Drift, rollouts=r, **settings) for r in ("inline", "ray,cpus=0.5")]
     for model in models:
         model.learn(32, progress_bar=False)
         model.close()

@@ -11,7 +11,7 @@ from rollouts.environments import Drift, Forgetful
 from rollouts.vectors import Own, sync
 
 import factorax as fx
-from factorax.ppo import Config, Learner, Program
+from factorax.ppo import Config, Learner
 from factorax.problems import EpisodeLost
 from factorax.rollouts import LostWarning, SeedWarning, player
 
@@ -63,13 +63,12 @@ def test_reproducible_environments_give_no_warning():
 def rollouts(make, count=1, **settings):
     """The first rollouts of a training, with a policy that NumPy evaluates."""
     config = Config(n_steps=4, batch_size=8, hidden=(4,), n_epochs=1, **{"n_envs": 2} | settings)
-    program = Program(Learner.of(make, config=config))
-    state = program.learner.init()
+    learner = Learner.of(make, config=config)
+    state, collector = learner.init(), learner.collector
     try:
-        collect = program.collector.collect
-        return [collect(program.learner.behaviour(state), None, jax.random.key(i))[2] for i in range(count)]
+        return [collector.collect(learner.behaviour(state), None, jax.random.key(i))[2] for i in range(count)]
     finally:
-        program.close()
+        collector.close()
 
 
 RESETS = r"two resets with seed 0 give different observations: its reset ignores the seed"
@@ -93,7 +92,7 @@ def test_training_warns_once_of_an_ignored_seed(make, name):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_worker_processes_warn_once_of_an_ignored_seed(workers):
     with pytest.warns(SeedWarning, match=f"Unseeded: {RESETS}") as warned:
-        rollouts(Unseeded, 2, rollouts="processes", workers=workers)
+        rollouts(Unseeded, 2, rollouts=f"processes,workers={workers}")
     assert len(warned) == 1
 
 

@@ -26,7 +26,7 @@ gc.freeze()  # so that no life searches it for garbage
 gc.set_threshold(50_000, 20, 20)  # tracing allocates much and leaves few cycles
 
 SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalize_obs": True}
-CONFIG = Config(total_timesteps=6000, normalize_reward=True, kl_coef_target=0.01, **SMALL)
+CONFIG = Config(total_timesteps=6000, normalize_reward=True, **SMALL)
 
 
 def life(out: Path) -> int:

@@ -1,7 +1,6 @@
 """Commands that train a run again: what they say is what the run was."""
 
 import dataclasses
-import json
 import shlex
 from contextlib import suppress
 from pathlib import Path
@@ -10,11 +9,12 @@ import pytest
 
 from factorax import runs
 from factorax.ppo import Config
+from factorax.runs.folder import settings_as_json
 from factorax.runs.gain import train_command
 
 
 def stored(config, problem="chain:4"):
-    return {"problem": problem} | json.loads(json.dumps(dataclasses.asdict(config)))
+    return {"problem": problem} | settings_as_json(config)
 
 
 @pytest.mark.parametrize(
@@ -22,21 +22,21 @@ def stored(config, problem="chain:4"):
     [
         Config(),
         Config(hidden=(32, 16), anneal=("learning_rate",), normalize_advantage=False, gamma=0.9, seed=5),
-        Config(policy="shared", target_kl=0.02, bounded="tanh", n_envs=4, n_steps=32, batch_size=16),
+        Config(policy="shared", target_kl=0.02, distribution="tanh", n_envs=4, n_steps=32, batch_size=16),
     ],
 )
 def test_the_command_trains_with_these_settings(config, factorax, monkeypatch):
     caught = []
     monkeypatch.setattr(runs, "train", lambda *arguments, **options: caught.append((*arguments, options["network"])))
-    command = train_command(stored(config), seed=config.seed, network="complete", estimator="vanilla", out="runs/a b")
+    command = train_command(stored(config), seed=config.seed, network="complete", method="ppo", out="runs/a b")
     program, *arguments = shlex.split(command)
     assert program == "factorax"
     with suppress(AttributeError):  # of the model that was not trained
         factorax(*arguments)
-    assert caught == [("chain:4", dataclasses.replace(config, estimator="vanilla"), Path("runs/a b"), "complete")]
+    assert caught == [("chain:4", dataclasses.replace(config, method="ppo"), Path("runs/a b"), "complete")]
 
 
 def test_a_schedule_is_named_because_only_python_takes_it():
     settings = stored(Config()) | {"learning_rate": [[0.0, 1e-3], [1.0, 0.0]]}
-    command = train_command(settings, seed=0, network="own", estimator="factored")
+    command = train_command(settings, seed=0, network="own", method="factored")
     assert command.endswith("# and the schedule of learning_rate, which only Python accepts")

@@ -11,7 +11,7 @@ from factorax.runs import compare_groups, draw_curves, group_runs, read_metrics
 def write(folder, returns, *, seed=0, problem="chain", episodes=1, every=10, **config):
     """A run folder with nothing but what is compared."""
     folder.mkdir(parents=True)
-    config = {"estimator": "factored", "hidden": [8]} | config | {"seed": seed}
+    config = {"method": "factored", "hidden": [8]} | config | {"seed": seed}
     (folder / "config.json").write_text(
         json.dumps({"format": 1, "problem": problem, "network": "own", "config": config})
     )
@@ -24,12 +24,12 @@ def write(folder, returns, *, seed=0, problem="chain", episodes=1, every=10, **c
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path):
     folders = [
-        write(tmp_path / f"{estimator}{seed}", np.arange(20.0) + seed, seed=seed, estimator=estimator)
-        for estimator in ("factored", "vanilla")
+        write(tmp_path / f"{method}{seed}", np.arange(20.0) + seed, seed=seed, method=method)
+        for method in ("factored", "ppo")
         for seed in range(3)
     ]
     groups = group_runs(folders)
-    assert [g.name for g in groups] == ["estimator factored", "estimator vanilla"]
+    assert [g.name for g in groups] == ["method factored", "method ppo"]
     assert groups[0].returns.shape == (3, 20)
     np.testing.assert_array_equal(groups[0].steps, np.arange(10, 201, 10))
     np.testing.assert_allclose(groups[0].final, [18.5, 19.5, 20.5])  # the last tenth
@@ -55,38 +55,38 @@ def test_a_run_without_an_episode_and_no_run_at_all(tmp_path):
 
 def test_a_comparison_and_its_picture(tmp_path):
     folders = [
-        write(tmp_path / f"{name}{seed}", np.full(12, better + seed), seed=seed, estimator=name)
-        for name, better in (("factored", 10.0), ("vanilla", 0.0))
+        write(tmp_path / f"{name}{seed}", np.full(12, better + seed), seed=seed, method=name)
+        for name, better in (("factored", 10.0), ("ppo", 0.0))
         for seed in range(4)
     ]
     groups = group_runs(folders)
     result = compare_groups(groups)
-    assert result["final"]["estimator factored"]["mean"] == pytest.approx(11.5)
-    assert result["final"]["estimator vanilla"]["seeds"] == 4
+    assert result["final"]["method factored"]["mean"] == pytest.approx(11.5)
+    assert result["final"]["method ppo"]["seeds"] == 4
     ((pair, improvement),) = result["improvement"].items()  # each pair once
-    assert (pair, improvement["mean"]) == ("estimator factored > estimator vanilla", 1)
+    assert (pair, improvement["mean"]) == ("method factored > method ppo", 1)
     json.dumps(result)
     (axes,) = draw_curves(groups).axes
-    assert [line.get_label() for line in axes.lines] == ["estimator factored (4 seeds)", "estimator vanilla (4 seeds)"]
+    assert [line.get_label() for line in axes.lines] == ["method factored (4 seeds)", "method ppo (4 seeds)"]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), 11.5)
 
 
 def test_one_seed_has_no_interval_and_no_probability(tmp_path):
-    folders = [write(tmp_path / name, np.full(12, 1.0), estimator=name) for name in ("factored", "vanilla")]
-    folders.append(write(tmp_path / "second", np.full(12, 3.0), estimator="factored", seed=1))
+    folders = [write(tmp_path / name, np.full(12, 1.0), method=name) for name in ("factored", "ppo")]
+    folders.append(write(tmp_path / "second", np.full(12, 3.0), method="factored", seed=1))
     result = compare_groups(group_runs(folders))
-    assert result["final"]["estimator vanilla"] == {"mean": 1.0, "low": None, "high": None, "seeds": 1}
-    assert result["final"]["estimator factored"]["low"] == 1.0
+    assert result["final"]["method ppo"] == {"mean": 1.0, "low": None, "high": None, "seeds": 1}
+    assert result["final"]["method factored"]["low"] == 1.0
     assert result["improvement"] == {}
 
 
 def test_evaluations_are_compared_if_all_runs_have_one_and_training_otherwise(tmp_path):
-    folders = [write(tmp_path / name, np.full(12, 1.0), estimator=name) for name in ("factored", "vanilla")]
+    folders = [write(tmp_path / name, np.full(12, 1.0), method=name) for name in ("factored", "ppo")]
     for folder, of, mean in zip(folders, ("training", "evaluation"), (1.0, 5.0), strict=True):
         (folder / "evaluation.json").write_text(json.dumps({"timesteps": 120, "episodes": [4.0, 6.0]}))
         result = compare_groups(group_runs(folders))
         assert result["of"] == of
-        assert result["final"]["estimator factored"]["mean"] == mean
+        assert result["final"]["method factored"]["mean"] == mean
     (folders[0] / "evaluation.json").write_text(json.dumps({"timesteps": 60, "episodes": [4.0, 6.0]}))  # before the end
     assert compare_groups(group_runs(folders))["of"] == "training"
 

@@ -20,7 +20,7 @@ from factorax.runs import training
 
 PROBLEM = "chain:3"
 SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalize_obs": True}
-CONFIG = Config(total_timesteps=320, normalize_reward=True, kl_coef_target=0.01, **SMALL)
+CONFIG = Config(total_timesteps=320, normalize_reward=True, **SMALL)
 ROLLOUT = 40
 
 
@@ -41,7 +41,7 @@ def kill(monkeypatch, tmp_path):
 
         def dying(self, total, callback, **options):
             def then(model, metrics):
-                callback(model, metrics)
+                callback.on_rollout_end(model, metrics)
                 if model.num_timesteps == updates * ROLLOUT:
                     shutil.copytree(out / "checkpoints", there)
                     raise Killed

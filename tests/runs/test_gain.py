@@ -11,9 +11,9 @@ from factorax.runs import group_runs, split_gains
 from factorax.runs.gain import explain
 
 ROLES = {
-    "vanilla": {"estimator": "vanilla", "network": "own"},
-    "complete": {"estimator": "factored", "network": "complete"},
-    "factored": {"estimator": "factored", "network": "own"},
+    "vanilla": {"method": "ppo", "network": "own"},
+    "complete": {"method": "factored", "network": "complete"},
+    "factored": {"method": "factored", "network": "own"},
 }
 
 
@@ -102,7 +102,7 @@ def test_without_vanilla_there_is_k_alone_and_without_both_their_commands(tmp_pa
     (entry,) = split_gains(group_runs(runs(tmp_path / "a", {"complete": [1.0, 2.0], "factored": [2.0, 3.0]})))
     assert entry["k"]["mean"] == pytest.approx(1)
     assert [*entry["train"]] == ["vanilla"]
-    assert "--estimator vanilla" in entry["train"]["vanilla"][0]
+    assert "--method ppo" in entry["train"]["vanilla"][0]
     (alone,) = split_gains(group_runs(runs(tmp_path / "b", {"factored": [2.0, 3.0]})))
     assert [*alone["train"]] == ["vanilla", "complete"]
     assert split_gains(group_runs(runs(tmp_path / "c", {"vanilla": [2.0], "complete": [3.0]}))) == []

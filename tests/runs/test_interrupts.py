@@ -38,7 +38,7 @@ def test_the_first_signal_raises_and_the_others_do_not_disturb(handlers, first):
     def train():
         with Interrupts() as interrupts:
             try:
-                with interrupts.allowed():
+                with interrupts.allow():
                     os.kill(os.getpid(), order[0])
                     done.append("trained")
             finally:
@@ -57,7 +57,7 @@ def test_a_signal_that_comes_while_saving_is_raised_afterwards(handlers):
 
     def train():
         with Interrupts() as interrupts:
-            with interrupts.allowed():
+            with interrupts.allow():
                 done.append("trained")
             os.kill(os.getpid(), signal.SIGTERM)
             done.append("saved")
@@ -77,7 +77,7 @@ def test_a_signal_in_a_callback_of_the_garbage_collector_is_not_lost(handlers):
             os.kill(os.getpid(), signal.SIGTERM)
 
     def train(then):
-        with Interrupts() as interrupts, interrupts.allowed():
+        with Interrupts() as interrupts, interrupts.allow():
             gc.collect()
             assert arrived  # and its exception was dropped
             then(interrupts)
@@ -96,7 +96,7 @@ def test_other_signal_handlers_are_kept(handlers):
     heard = []
     signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with Interrupts() as interrupts, interrupts.allowed():
+    with Interrupts() as interrupts, interrupts.allow():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGHUP)
     assert heard == [signal.SIGTERM]

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from factorax.runs.folder import LOCK, locked
+from factorax.runs.folder import LOCK, lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from factorax.runs.folder import locked
-with locked(Path(sys.argv[1])):
+from factorax.runs.folder import lock
+with lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -31,19 +31,19 @@ def other(tmp_path):
 
 
 def test_one_process_at_a_time_and_the_hold_ends_with_it(other, tmp_path):
-    with pytest.raises(FileExistsError, match=IN_USE), locked(tmp_path):
+    with pytest.raises(FileExistsError, match=IN_USE), lock(tmp_path):
         pass
     other.kill()
     other.wait()
-    with locked(tmp_path):
+    with lock(tmp_path):
         pass
 
 
 FORK = """
 import os, signal, sys, time
 from pathlib import Path
-from factorax.runs.folder import locked
-with locked(Path(sys.argv[1])):
+from factorax.runs.folder import lock
+with lock(Path(sys.argv[1])):
     parent = os.getpid()
     if os.fork():
         time.sleep(60)
@@ -62,19 +62,19 @@ def test_a_forked_child_does_not_keep_the_folder_locked(tmp_path):
         child = int(process.stdout.readline())
         process.wait()
         try:
-            with locked(tmp_path):
+            with lock(tmp_path):
                 pass
         finally:
             os.kill(child, signal.SIGKILL)
 
 
 def test_one_process_locks_a_folder_only_once(tmp_path):
-    with locked(tmp_path):
-        with pytest.raises(FileExistsError, match=IN_USE), locked(tmp_path):
+    with lock(tmp_path):
+        with pytest.raises(FileExistsError, match=IN_USE), lock(tmp_path):
             pass
-        with pytest.raises(FileExistsError, match=IN_USE), locked(tmp_path):  # the attempt has not released it
+        with pytest.raises(FileExistsError, match=IN_USE), lock(tmp_path):  # the attempt has not released it
             pass
-    with locked(tmp_path):
+    with lock(tmp_path):
         pass
 
 
@@ -83,7 +83,7 @@ def test_a_link_is_refused_and_what_it_leads_to_is_left(tmp_path):
     (tmp_path / LOCK).symlink_to(tmp_path / "thesis.tex")
     with (
         pytest.raises(FileExistsError, match=r"\.lock' is a symbolic link, want a plain file; remove it"),
-        locked(tmp_path),
+        lock(tmp_path),
     ):
         pass
     assert (tmp_path / "thesis.tex").read_text() == "all of it"
@@ -91,6 +91,6 @@ def test_a_link_is_refused_and_what_it_leads_to_is_left(tmp_path):
 
 def test_a_link_that_leads_nowhere_makes_no_file(tmp_path):
     (tmp_path / LOCK).symlink_to(tmp_path / "new")
-    with pytest.raises(FileExistsError, match="is a symbolic link"), locked(tmp_path):
+    with pytest.raises(FileExistsError, match="is a symbolic link"), lock(tmp_path):
         pass
     assert not (tmp_path / "new").exists()

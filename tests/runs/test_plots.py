@@ -27,7 +27,7 @@ def test_mathematics_in_names_is_drawn_as_text():
 
 def test_very_long_names_from_files_are_shortened_and_stay_apart(tmp_path):
     """Matplotlib would take minutes for a million characters."""
-    settings = {"estimator": "factored", "hidden": [8], "seed": 0}
+    settings = {"method": "factored", "hidden": [8], "seed": 0}
     for end in "ab":
         run = tmp_path / end
         run.mkdir()

@@ -1,6 +1,5 @@
 """Seeds side by side: each as if it were alone."""
 
-import dataclasses
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from factorax import runs
-from factorax.ppo import Config, FactoredPPO, checkpoints, devices
+from factorax.ppo import Config, FactoredPPO, checkpoints
 from factorax.runs import training
 from factorax.runs.seeds import apart, stacked, train_seeds
 
@@ -95,7 +94,7 @@ train_seeds("queues:1x2", Config(**ast.literal_eval(config)), [*map(Path, outs)]
 @pytest.mark.parametrize("after", [1, 3])
 def test_seeds_killed_between_their_checkpoints_resume_bit_for_bit(two, tmp_path, after):
     outs = [tmp_path / f"seed-{s}" for s in (3, 4)]
-    command = [sys.executable, "-c", KILLED, str(dataclasses.asdict(CONFIG)), str(after), *map(str, outs)]
+    command = [sys.executable, "-c", KILLED, str(CONFIG.to_json()), str(after), *map(str, outs)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     rollout = CONFIG.n_envs * CONFIG.n_steps
     steps = [checkpoints.about(out / "checkpoints" / "last.safetensors")["timesteps"] for out in outs]
@@ -134,22 +133,3 @@ def test_states_are_stacked_and_taken_apart():
         assert jax.tree.structure(before) == jax.tree.structure(after)
         for a, b in zip(arrays(before), arrays(after), strict=True):
             np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("prepare", [False, True])
-def test_one_program_makes_the_states_of_all_seeds(monkeypatch, prepare):
-    monkeypatch.setattr(devices, "saves_launches", lambda config, mesh: True)
-    program, seeds = FactoredPPO("chain:4", **SIZES).program, (3, 4)
-    states = program.init_seeds(seeds, prepare=prepare)
-    assert states is not None
-    assert len(program._updates) == prepare
-    updated, metrics = program.update_seeds(states)  # by programs for these shapes, whether or not they were prepared
-    assert updated.timesteps.tolist() == [32, 32]
-    assert np.isfinite(metrics["train/loss"]).all()
-    for seed, state in zip(seeds, apart(states, 2), strict=True):
-        for a, b in zip(arrays(program.init(seed)), arrays(state), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def test_on_a_cpu_every_seed_has_its_own_state():
-    assert FactoredPPO("chain:4", **SIZES).program.init_seeds([0, 1]) is None

@@ -42,7 +42,7 @@ def test_networks_trained_together_equal_separate_runs(tmp_path):
     [
         (("own", "adaptive"), {}, "networks: got 'adaptive', which varies"),
         (("own", "complete"), {"check_network": True}, "check_network: got True with several networks"),
-        (("own", "complete"), {"estimator": "vanilla"}, "networks: got estimator='vanilla'"),
+        (("own", "complete"), {"method": "ppo"}, "networks: got method='ppo'"),
     ],
 )
 def test_networks_that_vary_are_refused_together(networks, changes, message, tmp_path):

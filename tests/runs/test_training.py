@@ -11,7 +11,7 @@ from factorax import InfluenceNetwork, runs
 from factorax._files import write_whole
 from factorax.ppo import Config, FactoredPPO
 from factorax.runs.folder import WARNINGS, read_versions, read_warnings
-from factorax.runs.training import Recorder, disk_errors, recorded_warnings, versions
+from factorax.runs.training import Recorder, disk_errors, record_warnings, versions
 
 
 def test_versions_are_written_and_read(tmp_path):
@@ -34,7 +34,7 @@ def recorded(folder, *messages, before=(), category=UserWarning):
     """Warn while a record is kept in the folder; returns what was shown."""
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        with recorded_warnings() as write_to:
+        with record_warnings() as write_to:
             for message in before:
                 warnings.warn(message, category, stacklevel=1)
             write_to([folder])

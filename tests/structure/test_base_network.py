@@ -58,7 +58,7 @@ def test_every_kind_answers_the_same_questions(network):
     @jax.jit
     def credit(state, obs, arrays):
         k = network.for_rollout(state, RolloutView(timesteps=jnp.int32(0), obs=obs, info={}))
-        estimates = fx.ppo.advantages.Estimates(**arrays, gamma=0.9)
+        estimates = fx.ppo.credits.Estimates(**arrays, gamma=0.9)
         return network.credit_rollout(k, estimates, lambda k, x: fx.credit(k, x)).credit
 
     arrays = {"advantage": ones, "value": zeros, "returns": ones, "next_value": zeros, "terminated": no, "ended": no}
@@ -116,15 +116,15 @@ def test_its_state_is_saved_and_restored(tmp_path):
 
 
 def test_settings_it_cannot_work_with_are_refused():
-    class OnlyVanilla(WhileUncertain):
+    class Undiscounted(WhileUncertain):
         def check_settings(self, config):
-            if config.estimator != "vanilla":
-                raise ValueError(f"estimator: got {config.estimator!r}, want 'vanilla' with this network")
+            if config.gamma < 1:
+                raise ValueError(f"gamma: got {config.gamma}, want 1 with this network")
 
-    network = OnlyVanilla(NET, 0.1)
-    with pytest.raises(ValueError, match="estimator: got 'factored'"):
+    network = Undiscounted(NET, 0.1)
+    with pytest.raises(ValueError, match=r"gamma: got 0\.99, want 1"):
         Learner.of(chain(3), network, Config(**SMALL))
-    assert Learner.of(chain(3), network, Config(**SMALL, estimator="vanilla")).spec.network is network
+    assert Learner.of(chain(3), network, Config(**SMALL, gamma=1.0)).spec.network is network
 
 
 def test_what_is_no_network_is_refused():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.ppo.advantages import Estimates
+from factorax.ppo.credits import Estimates
 from factorax.structure import LaggedNetwork
 
 LINE = [("a1", "x1"), ("x1", "x2"), ("x2", "x3"), ("x1", "psi1"), ("x2", "psi2"), ("x3", "psi3")]

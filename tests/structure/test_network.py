@@ -207,13 +207,6 @@ def test_factors_of_one_action_each_keep_the_names_in_the_order_of_the_groups():
     assert factored == InfluenceNetwork([[0, 1], [1, 1]], actions=["a2", "a1"])
 
 
-def test_factors_whose_names_clash_get_names_of_their_own():
-    net = InfluenceNetwork(np.ones((4, 1)), actions=["a", "b+c", "a+b", "c"])
-    assert len(set(net.factor([["a", "b+c"], ["a+b", "c"]]).actions)) == 2
-    twins = InfluenceNetwork([[1, 0], [1, 0], [0, 1]], actions=["a", "b", "a+b"])
-    assert len(set(twins.factor(twins.minimum_factorisation()).actions)) == 2
-
-
 def test_a_factorisation_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="factorisation: got 1 action, want 2"):
         InfluenceNetwork.complete(2, 1).factor(Factorisation([[0]], 1))
@@ -306,11 +299,6 @@ def test_a_matrix_is_combined_like_a_network():
     with pytest.raises(ValueError, match="other: actions differ"):
         net.union(np.ones((2, 2)))
     assert InfluenceNetwork.identity(2).union([[0, 1], [1, 1]]).n_edges == 4
-
-
-def test_a_network_is_returned_as_it_is():
-    net = fx.InfluenceNetwork.identity(2)
-    assert as_network(net, "network") is net
 
 
 def test_a_matrix_becomes_a_network():

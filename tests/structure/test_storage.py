@@ -119,13 +119,6 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkey
     assert InfluenceNetwork.load(path) == NET
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_missing_folder_is_an_error_and_stays_missing(tmp_path, ending):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        NET.save(tmp_path / "nowhere" / f"net{ending}")
-    assert os.listdir(tmp_path) == []
-
-
 @pytest.mark.parametrize("name", ["net", "net.csv", "net.pkl", "net.json.gz"])
 def test_an_unknown_ending_is_refused_before_anything_is_written(tmp_path, name):
     with pytest.raises(ValueError, match=rf"path: got the ending .*{name}.*, want '.json' or '.npz'"):
@@ -208,12 +201,8 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path, ending):
         ({"edges": [5]}, r"must be lists"),
         ({"actions": "xy"}, r"must be lists"),
         ({"edges": [["x"]]}, r"edges: got \('x',\), want"),
-        ({"edges": [["x", "z"]]}, r"edges \(targets\): unknown label 'z'; known: 'p'"),
-        ({"edges": [["x", "p", 0.5], ["x", "p"]]}, r"is listed twice with different weights"),
         ({"edges": [["x", "p", 2]]}, r"edges: 'x' → 'p' has the weight 2, want a number in \[0, 1\]"),
-        ({"edges": [["x", "p", float("nan")]]}, r"has the weight nan"),
         ({"edges": [["x", "p", 10**400]]}, r"has the weight 10{400}, want"),
-        ({"actions": ["x", "x", "y"]}, r"got 'x' more than once; want unique labels"),
         ({"actions": [], "edges": []}, r"want at least one label"),
     ],
 )

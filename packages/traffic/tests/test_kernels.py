@@ -73,3 +73,20 @@ def test_kernels_are_for_many_rows_on_a_gpu(monkeypatch):
     assert not can_fuse(20, [np.ones((5, 24)), np.ones((24, 1))], "tanh")
     with jax.default_matmul_precision("highest"):
         assert not can_fuse(20, kernels, "tanh")
+
+
+def test_the_architecture_gives_the_same_network(monkeypatch):
+    """With kernels interpreted, the outputs of a policy are those of `mlp` with the same parameters."""
+    from factorax.ppo import Config, Learner
+    from factorax.problems import queues
+
+    config = {"hidden": (16,), "n_envs": 4, "n_steps": 4, "batch_size": 16}
+    plain, kernels = (Learner.of(queues(2, 2), config=Config(**config, architecture=name)) for name in ("mlp", "fused"))
+    state = kernels.init(0)
+    obs = np.random.default_rng(0).uniform(size=(8, kernels.spec.n_inputs)).astype(np.float32)
+    monkeypatch.setattr(fused_layers, "SMALLEST", 1)
+    monkeypatch.setattr(fused_layers, "_has_kernels", lambda: True)
+    monkeypatch.setattr(fused_layers, "ROWS", 16)
+    out = jax.jit(lambda: state.agent.policy(obs, kernels.rule.local(obs))[0])()
+    want = plain.init(0).agent.policy(obs, plain.rule.local(obs))[0]
+    np.testing.assert_allclose(out, want, atol=2e-6)

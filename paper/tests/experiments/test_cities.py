@@ -65,12 +65,12 @@ def test_the_paper_budget_is_that_of_the_study():
     assert {run.seed for run in runs} == {5, 6, 7, 8, 9}
     assert [(run.city, run.method) for run in runs if run.moved_to == "cologne8"] == [("cologne3", NEAR)] * 5
     assert {run.method for run in runs if run.city == "cologne1"} == {NEAR}
-    assert read_preset("resco").config.identity == 0  # so that policies can move
-    assert all("identity" not in run.settings for run in runs if run.moved_to)
+    assert "identity" not in str(read_preset("resco").config.policy)  # so that policies can move
+    assert all("policy" not in run.settings for run in runs if run.moved_to)
     assert {run.city: (run.settings, run.environment) for run in runs} == {
         "cologne1": ({}, {}),
         "cologne3": ({}, {}),
-        "cologne8": ({"identity": 4}, {}),
+        "cologne8": ({"policy": "shared,identity=4"}, {}),
         "grid4x4": ({"gamma": 0.87}, {"turns": False, "all_red": 0}),
     }
 

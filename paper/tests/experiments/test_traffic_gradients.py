@@ -9,6 +9,7 @@ from factorax_paper.harness import traffic_study
 from factorax_paper.harness.parts import Progress
 from factorax_traffic import lanes
 
+from factorax.ppo import Config
 from factorax.ppo.presets import read_preset
 
 
@@ -34,8 +35,11 @@ def test_from_batches_to_a_verdict(name):
 def test_the_levels_have_the_settings_of_fig_5b_and_are_nested():
     """Those of the preset of ``traffic-2x6``, but for what shapes minibatches."""
     grid, preset = GRIDS["2x6"], read_preset(traffic_study.LITERAL).config
+    ours, theirs = Config(method=grid.config["method"]).method, preset.method
+    for name in ("ratio", "kl_coef", "kl_target", "bootstrap"):
+        assert getattr(ours, name) == getattr(theirs, name)
     for name, value in grid.config.items():
-        assert value == (1e9 if name == "max_grad_norm" else getattr(preset, name))
+        assert name == "method" or value == (1e9 if name == "max_grad_norm" else getattr(preset, name))
     (training,) = traffic_study.plan(2, 6, METHODS)(traffic_study.Settings(("n = 0",)), 0)
     assert training.arguments[1].endswith("action=" + grid.problem["action"])
     problem = lanes(2, 6)

@@ -13,11 +13,11 @@ from rich.console import Console
 
 
 def test_the_arguments_of_a_training():
-    run = CityRun("cologne3", "transfer", "section", 2, 4, 2, 3, 100, 1, {"identity": 0}, {"turns": True}, "cologne8")
+    run = CityRun("cologne3", "transfer", "section", 2, 4, 2, 3, 100, 1, {"gamma": 0.9}, {"turns": True}, "cologne8")
     assert run.name == "cologne3-transfer-2"
     assert run.arguments[:6] == ["--city", "cologne3", "--network", "section", "--seed", "2"]
     assert run.arguments[-2:] == ["--transfer", "cologne8"]
-    assert '{"identity": 0}' in run.arguments
+    assert '{"gamma": 0.9}' in run.arguments
     assert '{"horizon": 100, "turns": true}' in run.arguments
 
 

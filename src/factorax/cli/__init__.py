@@ -69,7 +69,7 @@ def main() -> int:
                 _run(sys.argv[1:])
         finally:
             sys.stdout.flush()  # raises here if nobody reads, instead of when Python ends, which prints it
-    except BrokenPipeError:  # of `factorax … | head`
+    except BrokenPipeError:  # of `factorax … | head`: pipes of workers are watched where they are used
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -105,7 +105,7 @@ def _run(words: Sequence[str]) -> None:
 
     function, description = command_of(chosen), None
     if chosen == "train" and not {"-h", "--help"}.isdisjoint(words):
-        description = import_module(".train", __name__).described(words[1:])
+        description = import_module(".train", __name__).help_text(words[1:])
     tyro.cli(function, prog=f"factorax {chosen}", description=description, args=words[1:])
 
 

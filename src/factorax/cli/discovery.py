@@ -58,6 +58,7 @@ def discover(
         draw: File for a figure of the network (png, pdf or svg).
         json_: Print the result as JSON.
     """
+    # Before the discovery, which may take hours.
     check_output("out", out, ".safetensors")
     check_output("network", network, ".json", ".npz")
     check_output("draw", draw, ".png", ".pdf", ".svg")
@@ -71,11 +72,11 @@ def discover(
     from ..runs import plots
 
     policy = None if run is None else FactoredPPO.load(run, trusted=problem)
-    options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
-    of_method = {"trials": trials, "samples": samples, "streams": None if streams == "check" else streams}
-    of_method["tolerance"] = tolerance
-    options |= {name: value for name, value in of_method.items() if value is not None}
-    result = discovery.discover(find_problem(problem), method, **options)
+    # Only what was asked for: each method refuses the options of the others.
+    options: dict[str, Any] = {"trials": trials, "samples": samples, "tolerance": tolerance}
+    options["streams"] = None if streams == "check" else streams
+    options = {name: value for name, value in options.items() if value is not None}
+    result = discovery.discover(find_problem(problem), method, horizon=horizon, policy=policy, seed=seed, **options)
     if out is not None:
         result.save(out)
     if network is not None:
@@ -83,7 +84,7 @@ def discover(
     if draw is not None:
         figure: Any = result.draw(fdr=fdr).figure
         plots.save(figure, draw)
-        plt.close(figure)
+        plt.close(figure)  # pyplot would keep it
     edges = result.as_edges(fdr, threshold=threshold)
     if json_:
         report = {"method": method, "network": result.name, "streams": result.streams, "notes": result.notes}

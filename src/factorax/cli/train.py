@@ -120,7 +120,7 @@ def train(
         raise FileExistsError(f"{error}. A run that was {hint}" if hint else str(error)) from None
 
 
-def described(words: Sequence[str]) -> str | None:
+def help_text(words: Sequence[str]) -> str | None:
     """Return the start of the help, with the preset that these arguments select; None if they select none."""
     # Found here, because the parser prints the help before it returns anything.
     parts = [part for word in words for part in word.split("=", 1)]

@@ -33,8 +33,22 @@ class HostSimulator(Simulator):
         exogenous: Sequence[int] = (),
     ):
         self.env = create(make)
-        if is_vector(self.env):
+        try:
+            spec = self._described()
+            super().__init__(spec, horizon, policy)
+            size = int(np.prod(spec.observation_space.shape or ()))
+            if wrong := [each for each in exogenous if each >= size]:
+                raise ValueError(
+                    f"exogenous: got {wrong[0]}, want indices below {size}, the size of a flat observation"
+                )
+        except BaseException:  # some simulators refuse another instance until this one is closed
             self.env.close()
+            raise
+        self._exogenous, self._watch, self._watching = list(exogenous), StreamWatch(self.env, exogenous), False
+
+    def _described(self) -> Spec:
+        """Return the specification of the environment; a step counts the targets if it has no network."""
+        if is_vector(self.env):
             raise TypeError(
                 f"problem: got a function that returns a vector environment, {type(self.env).__name__}, but "
                 "interventions replay one episode at a time; want a function that returns one gymnasium.Env"
@@ -45,13 +59,7 @@ class HostSimulator(Simulator):
             _, reward, *_, info = checked_step(self.env, space.to_environment(np.zeros(len(space), np.float32)))
             network = InfluenceNetwork.complete(len(space), np.size(info.get("vector_reward", reward)))
         observations = flatten_space(self.env.observation_space)  # used only by a policy
-        spec = Spec.of_spaces(observations, self.env.action_space, network, distribution="clip")
-        super().__init__(spec, horizon, policy)
-        size = int(np.prod(observations.shape or ()))
-        if wrong := [each for each in exogenous if each >= size]:
-            self.env.close()
-            raise ValueError(f"exogenous: got {wrong[0]}, want indices below {size}, the size of a flat observation")
-        self._exogenous, self._watch, self._watching = list(exogenous), StreamWatch(self.env, exogenous), False
+        return Spec.of_spaces(observations, self.env.action_space, network, distribution="clip")
 
     def _flat(self, obs: Any) -> np.ndarray:
         return np.asarray(flatten(self.env.observation_space, obs)) if self._exogenous else np.zeros(0)

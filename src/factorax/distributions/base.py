@@ -110,10 +110,8 @@ class Distribution(ABC):
     discrete: ClassVar[bool] = False
     """Whether an action is a choice, numbered from 0."""
     has_spread: ClassVar[bool] = False
-    """Whether the action is a Gaussian deviation σ ε from a mean, so that `log_std` applies and the components of a
-    factor may have a full covariance. Such kinds derive from `Gaussian`."""
-    additive: ClassVar[bool] = False
-    """Whether `choose` depends only on ``parameters + noise``; such kinds implement `pick`."""
+    """Whether the action is a Gaussian deviation σ ε from its first parameter, so that `log_std` applies and the
+    components of a factor may have a full covariance."""
     bounded: ClassVar[str | None] = None
     """The value of the setting `distribution` that selects this kind for the components of a Box with finite bounds;
     None for kinds that are used elsewhere."""
@@ -160,18 +158,9 @@ class Distribution(ABC):
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
         """Draw the random part of `n_steps` actions ahead of time with NumPy, float32 ``(T, k, width)``."""
 
+    @abstractmethod
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Return raw actions ``(..., k)`` from parameters and noise, both ``(..., k, width)``, with NumPy."""
-        return self.pick(parameters + noise)
-
-    def pick(self, perturbed: np.ndarray) -> np.ndarray:
-        """Return raw actions ``(..., k)`` for ``parameters + noise``, ``(..., k, width)``.
-
-        Only for `additive` kinds.
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__}: want a method `pick` if the kind is additive, otherwise `choose`"
-        )
 
     def rescale(self, action: Array) -> Array:
         """Map raw actions ``(..., k)`` into the bounds, before clipping. Only for kinds with ``rescales = True``."""

@@ -24,7 +24,6 @@ class Categorical(Distribution):
 
     name = "categorical"
     discrete = True
-    additive = True
 
     @property
     def width(self) -> int:
@@ -72,9 +71,9 @@ class Categorical(Distribution):
         gumbel = -np.log(np.maximum(rng.standard_exponential((n_steps, len(self), self.width), np.float32), _TINY))
         return np.where(self._possible, gumbel, -np.inf)
 
-    def pick(self, perturbed: np.ndarray) -> np.ndarray:
+    def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Return the choice with the largest perturbed logit."""
-        return perturbed.argmax(axis=-1).astype(np.float32)
+        return (parameters + noise).argmax(axis=-1).astype(np.float32)
 
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray

@@ -18,9 +18,6 @@ class Gaussian(Distribution):
 
     The density is that of the raw action, before clipping.
 
-    With a full covariance within factors (`covariance.py`), ε depends on several components. `Product` therefore
-    computes ε for all components at once and calls `log_prob_of_residual`, `kl_of_residual` and `deviation`.
-
     >>> gaussian = Gaussian(low=np.array([-1.0]), high=np.array([1.0]), choices=np.array([0]))
     >>> gaussian.log_prob(np.zeros((1, 1)), np.zeros(1), np.zeros(1)).round(4)
     array([-0.9189])
@@ -29,16 +26,11 @@ class Gaussian(Distribution):
     name = "gaussian"
     title = "Gaussian"
     has_spread = True
-    additive = True
     bounded = "clip"
 
     def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
         """Return −½ ((a − μ)/σ)² − log σ − ½ log 2π."""
         residual = (action - parameters[..., 0]) * namespace(log_std).exp(-log_std)
-        return self.log_prob_of_residual(residual, action, log_std)
-
-    def log_prob_of_residual(self, residual: Array, action: Array, log_std: Array) -> Array:
-        """Return `log_prob` of raw actions given their ε, ``(..., k)``."""
         return -0.5 * residual**2 - log_std - 0.5 * _LOG_2PI
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
@@ -50,16 +42,7 @@ class Gaussian(Distribution):
         """Return log(σ'/σ) + ½ (σ²/σ'² + (μ − μ')²/σ'² − 1)."""
         xp = namespace(old[1], new[1])
         residual = (old[0][..., 0] - new[0][..., 0]) * xp.exp(-new[1])
-        return self.kl_of_residual(residual**2, xp.exp(2 * (old[1] - new[1])), new[1] - old[1])
-
-    def kl_of_residual(self, distance: Array, ratio: Array, wider: Array) -> Array:
-        """Return `kl` given `distance`, `ratio` and `wider`.
-
-        - `distance`: ε² of the old mean under the new distribution, ``(..., k)``.
-        - `ratio`: the variance of the new ε under the old distribution, ``(k,)``.
-        - `wider`: the difference of log σ, ``(k,)``.
-        """
-        return wider + 0.5 * (ratio + distance - 1)
+        return new[1] - old[1] + 0.5 * (xp.exp(2 * (old[1] - new[1])) + residual**2 - 1)
 
     def mode(self, parameters: Array) -> Array:
         """Return the mean."""
@@ -67,24 +50,20 @@ class Gaussian(Distribution):
 
     def sample(self, key: Any, parameters: Array, log_std: Array) -> Array:
         """Draw μ + σ ε."""
-        mean = parameters[..., 0]
-        return self.deviation(key, mean.shape, log_std) + mean
-
-    def deviation(self, key: Any, shape: tuple[int, ...], log_std: Array) -> Array:
-        """Draw σ ε of shape ``(..., k)`` with a JAX key."""
         import jax
 
         from .._arrays import drawn
 
-        return jax.numpy.exp(log_std) * drawn(jax.random.normal, key, shape)
+        mean = parameters[..., 0]
+        return jax.numpy.exp(log_std) * drawn(jax.random.normal, key, mean.shape) + mean
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
         """Draw σ ε with NumPy."""
         return (np.exp(log_std) * rng.standard_normal((n_steps, len(self)), np.float32))[..., None]
 
-    def pick(self, perturbed: np.ndarray) -> np.ndarray:
-        """Return the perturbed mean."""
-        return perturbed[..., 0]
+    def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Return the mean plus the noise."""
+        return parameters[..., 0] + noise[..., 0]
 
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray
@@ -158,12 +137,12 @@ class SquashedGaussian(Gaussian):
     bounded = "tanh"
     rescales = True
 
-    def log_prob_of_residual(self, residual: Array, action: Array, log_std: Array) -> Array:
+    def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
         """Return log N(a; μ, σ²) − log(1 − tanh² a)."""
         xp = namespace(action)
         # log(1 − tanh² a) in a form without cancellation for large |a|
         slope = 2 * (math.log(2) - action - softplus(-2 * action, xp))
-        return super().log_prob_of_residual(residual, action, log_std) - slope
+        return super().log_prob(parameters, action, log_std) - slope
 
     def rescale(self, action: Array) -> Array:
         """Return low + (tanh a + 1)(high − low)/2."""

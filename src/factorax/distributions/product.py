@@ -7,14 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import check_type, checked
-from .._text import shown
+from .._checks import checked
 from .base import KINDS, Distribution, GaussianChoice
 from .covariance import Spread, colouring, mix, variance_ratio, whitening
 from .functions import Array, namespace
-from .gaussian import Gaussian
-
-_NONE = object()
 
 
 class ComponentGroup(NamedTuple):
@@ -56,8 +52,8 @@ class Product:
                 raise ValueError(f"kinds: got {name!r}, want one of {', '.join(KINDS)}; `register` adds a kind")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Send workers only the fields: cached properties hold functions, which cannot be pickled. The classes go with
-        # them, because a worker may not have imported the module in which a user's kind is registered.
+        # Without cached properties, which hold functions, and with the classes, because a worker may not have imported
+        # the module in which a user's kind is registered.
         fields = {name: self.__dict__[name] for name in self.__dataclass_fields__}
         return fields | {"classes": {name: KINDS[name] for name in self.kinds}}
 
@@ -121,54 +117,34 @@ class Product:
 
         `whiten` is I − W of the spread's covariance, if it has already been computed.
         """
-        self._check(parameters, spread=spread, action=action)
-        spread = self._of_state(parameters, spread)
-
-        def of_kind(kind: Distribution, parameters: Array, action: Array, log_std: Array, residual: Array) -> Array:
-            if isinstance(kind, Gaussian):
-                return kind.log_prob_of_residual(residual, action, log_std)
-            return kind.log_prob(parameters, action, log_std)
-
-        residual = self._residual(action, parameters, spread, whiten)
-        return self._by_kind(of_kind, [parameters], action, spread.log_std, residual)
-
-    def _residual(self, action: Array, parameters: Array, spread: Spread, whiten: Any = None) -> Array:
-        """Return ε of each Gaussian component, ``(..., c)``."""
-        deviation = action - parameters[..., 0]
-        if self.blocks is not None:
-            deviation = mix(self.blocks, whitening(spread.mixing) if whiten is None else whiten, deviation)
-        return deviation * namespace(spread.log_std).exp(-spread.log_std)
+        if self.blocks is not None:  # with the mean of each component given the earlier ones of its factor
+            whiten = whitening(spread.mixing) if whiten is None else whiten
+            parameters = self._with_mean(parameters, action - mix(self.blocks, whiten, action - parameters[..., 0]))
+        log_std = self._log_std(parameters, spread)
+        return self._by_kind(lambda kind, *arrays: kind.log_prob(*arrays), [parameters], action, log_std)
 
     def entropy(self, parameters: Array, spread: Spread) -> Array:
         """Return the entropy of each component, ``(..., c)``; for a squashed Gaussian, the entropy before the tanh."""
-        self._check(parameters, spread=spread)
-        log_std = self._of_state(parameters, spread).log_std
-        of_kind = lambda kind, parameters, log_std: kind.entropy(parameters, log_std)  # noqa: E731
-        return self._by_kind(of_kind, [parameters], log_std)
+        log_std = self._log_std(parameters, spread)
+        return self._by_kind(lambda kind, *arrays: kind.entropy(*arrays), [parameters], log_std)
 
     def kl(self, old: tuple[Array, Spread], new: tuple[Array, Spread]) -> Array:
         """Return KL(old ‖ new) of each component, ``(..., c)``; both are pairs of parameters and a spread."""
-        for name, pair in (("old", old), ("new", new)):
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(f"{name}: got {shown(pair)}, want a pair of parameters and spread")
-            self._check(pair[0], spread=pair[1], name=name)
-        (x, before), (y, after) = (
-            (parameters, self._of_state(parameters, spread)) for parameters, spread in (old, new)
-        )
+        (x, before), (y, after) = ((parameters, self._log_std(parameters, spread)) for parameters, spread in (old, new))
 
-        def of_kind(
-            kind: Distribution, x: Array, y: Array, before: Array, after: Array, distance: Array, ratio: Array
-        ) -> Array:
-            if isinstance(kind, Gaussian):
-                return kind.kl_of_residual(distance, ratio, after - before)
+        def of_kind(kind: Distribution, x: Array, y: Array, before: Array, after: Array) -> Array:
             return kind.kl((x, before), (y, after))
 
-        distance, ratio = self._residual(x[..., 0], y, after) ** 2, variance_ratio(self.blocks, before, after)
-        return self._by_kind(of_kind, [x, y], before.log_std, after.log_std, distance, ratio)
+        if self.blocks is None:
+            return self._by_kind(of_kind, [x, y], before, after)
+        # The divergence given the earlier components, on average over those: what they do not explain of the old mean
+        # and variance under the new covariance. The logarithm of the variances is that of σ alone.
+        x = self._with_mean(x, y[..., 0] + mix(self.blocks, whitening(new[1].mixing), x[..., 0] - y[..., 0]))
+        unexplained = after + 0.5 * namespace(x).log(variance_ratio(self.blocks, old[1], new[1]))
+        return self._by_kind(of_kind, [x, y], unexplained, after) + unexplained - before
 
     def mode(self, parameters: Array) -> Array:
         """Return the most probable raw actions, ``(..., c)``; for a squashed Gaussian, those before the tanh."""
-        self._check(parameters)
         return self._by_kind(lambda kind, parameters: kind.mode(parameters), [parameters])
 
     def standardised(
@@ -178,7 +154,7 @@ class Product:
 
         For choices, F is a point between F below a and F at a, at the fraction `between` ∈ [0, 1).
         """
-        log_std = np.asarray(self._of_state(parameters, spread).log_std)
+        log_std = np.asarray(self._log_std(parameters, spread))
         of_kind = lambda kind, *arrays: np.stack(kind.standardised(*arrays))  # noqa: E731
         scores, uniforms = self._by_kind(of_kind, [parameters], action, between, log_std)
         return scores, uniforms
@@ -205,25 +181,19 @@ class Product:
 
     def sample(self, key: Any, parameters: Array, spread: Spread) -> Array:
         """Draw raw actions ``(..., c)`` with a JAX key."""
-        self._check(parameters, spread=spread)
-        if not hasattr(key, "dtype") or not (str(key.dtype).startswith("key<") or np.shape(key)[-1:] == (2,)):
-            raise TypeError(f"key: got {shown(key)}, want a JAX random key, such as jax.random.key(0)")
         import jax
-
-        spread = self._of_state(parameters, spread)
 
         def of_kind(kind: Distribution, parameters: Array, log_std: Array) -> Array:
             nonlocal key
             key, part_key = jax.random.split(key)
-            if isinstance(kind, Gaussian):  # the mean is added below, after the deviations are mixed
-                return kind.deviation(part_key, parameters.shape[:-1], log_std)
             return kind.sample(part_key, parameters, log_std)
 
-        drawn = self._by_kind(of_kind, [parameters], spread.log_std)
-        if not self.has_spread.any():
+        drawn = self._by_kind(of_kind, [parameters], self._log_std(parameters, spread))
+        if self.blocks is None:
             return drawn
-        deviation = drawn if self.blocks is None else mix(self.blocks, colouring(spread.mixing), drawn)
-        return jax.numpy.where(self.has_spread, deviation + parameters[..., 0], drawn)
+        mean = jax.numpy.asarray(parameters)[..., 0]
+        mixed = mean + mix(self.blocks, colouring(spread.mixing), drawn - mean)
+        return jax.numpy.where(self.has_spread, mixed, drawn)
 
     def noise(
         self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray, colour: np.ndarray | None = None
@@ -246,16 +216,7 @@ class Product:
         if self.spread_of_state:
             wider = np.where(self.has_spread, np.exp(parameters[..., -1]), np.float32(1))
             noise = noise * wider[..., None]
-        if len(self.groups) == 1:
-            return self.groups[0].distribution.choose(parameters, noise)
-        perturbed = parameters + noise
-        actions = np.empty(perturbed.shape[:-1], np.float32)
-        for kind, index in self.groups:
-            own = (..., index, slice(0, kind.width))
-            actions[..., index] = (
-                kind.pick(perturbed[own]) if kind.additive else kind.choose(parameters[own], noise[own])
-            )
-        return actions
+        return self._by_kind(lambda kind, *parts: kind.choose(*parts), [parameters, noise])
 
     def within(self, action: Array, xp: Any) -> Array:
         """Return the actions within the bounds of the space for raw actions ``(..., c)``."""
@@ -288,24 +249,19 @@ class Product:
 
     # ---- components of a kind ---------------------------------------------------------------------------------
 
-    def _check(self, parameters: Any, *, spread: Any = _NONE, action: Any = _NONE, name: str = "") -> None:
-        """Raise if arrays do not have the shapes of this product. Reads no values, so JAX may trace them."""
-        want = (len(self), self.width)
-        if np.shape(parameters)[-2:] != want or not hasattr(parameters, "dtype"):
-            got = np.shape(parameters) or shown(parameters)
-            raise TypeError(f"{name or 'parameters'}: got {got}, want an array of shape (..., {want[0]}, {want[1]})")
-        if spread is not _NONE:
-            check_type(name or "spread", spread, Spread, "a Spread, such as the method spread() returns")
-        if action is not _NONE and (np.shape(action)[-1:] != want[:1] or not hasattr(action, "dtype")):
-            raise TypeError(f"action: got {np.shape(action) or shown(action)}, want an array of shape (..., {want[0]})")
-
-    def _of_state(self, parameters: Array, spread: Spread) -> Spread:
-        """Return the spread of each component for these parameters: log σ is ``(c,)``, or ``(..., c)`` if it depends on
-        the state."""
+    def _log_std(self, parameters: Array, spread: Spread) -> Array:
+        """Return log σ of each component, ``(c,)``, or ``(..., c)`` if it depends on the state."""
         log_std = spread.log_std
         if log_std.shape == (1,):  # shared by all
             log_std = namespace(log_std).broadcast_to(log_std, (len(self),))
-        return spread._replace(log_std=log_std + parameters[..., -1] if self.spread_of_state else log_std)
+        return log_std + parameters[..., -1] if self.spread_of_state else log_std
+
+    def _with_mean(self, parameters: Array, mean: Array) -> Array:
+        """Return parameters with another mean of the Gaussian components, ``(..., c)``."""
+        xp = namespace(parameters, mean)
+        first = xp.where(self.has_spread, mean, parameters[..., 0])[..., None]
+        others = xp.broadcast_to(parameters[..., 1:], (*first.shape[:-1], self.width - 1))
+        return xp.concatenate([first, others], axis=-1)
 
     def _by_kind(self, function: Callable[..., Array], parameters: list[Array], *arrays: Array) -> Array:
         """Return the results of a function of each kind, ``(..., k)``, in the order of the components, ``(..., c)``.

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._lazy import import_quietly
 from .._text import did_you_mean, shown
-from ..problems.families import MOST_FACTORS, MOST_STEPS, parse_settings
+from ..problems.families import MAX_FACTORS, MAX_STEPS, parse_settings
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
@@ -68,7 +68,7 @@ class Package(NamedTuple):
         settings = parse_settings(pairs)
         for setting, value in settings.items():
             # Names may come from untrusted files: no number may ask for an unlimited amount of memory.
-            most = MOST_FACTORS if setting.startswith("num_") else MOST_STEPS
+            most = MAX_FACTORS if setting.startswith("num_") else MAX_STEPS
             if isinstance(value, int | float) and not abs(value) <= most:
                 raise ValueError(f"problem: got {setting}={value}, want at most {most:,} for a problem by name")
         return name, settings

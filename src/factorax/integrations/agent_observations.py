@@ -17,117 +17,88 @@ from .info_observations import OWN
 MASK = "action_mask"
 
 
-def agent_observations(
-    spaces: Mapping[Any, gym.Space], action_spaces: Mapping[Any, gym.Space]
-) -> "Padded | ByAgent | Masked":
-    """Return how to combine the observations of agents with these spaces: as one vector, or as a Dict if there are
-    images, which keep their shape, or masks of valid actions."""
-    dicts = {agent: space for agent, space in spaces.items() if isinstance(space, gym.spaces.Dict)}
-    masked = {agent: space for agent, space in dicts.items() if MASK in space.spaces}
-    if masked:
-        return Masked(spaces, action_spaces, masked)
-    has_images = [bool(ObservationSpace.of(space).images) for space in spaces.values()]
-    return ByAgent(spaces) if any(has_images) else Padded(spaces)
+class AgentObservations:
+    """Combines the observations of agents: as one vector, or as a Dict if there are images, which keep their shape.
 
-
-class Padded:
-    """Concatenates the observations of agents, each flattened and padded with zeros to the longest; zeros for agents
-    without one."""
-
-    def __init__(self, spaces: Mapping[Any, gym.Space]):
-        flattened = {agent: flat_observations(space) for agent, space in spaces.items()}
-        self._observers = {agent: observe for agent, (_, observe) in flattened.items()}
-        boxes = [box for box, _ in flattened.values()]
-        self._length = max(int(np.prod(box.shape)) for box in boxes)
-        low, high = np.zeros((2, len(boxes), self._length), np.float32)
-        for i, box in enumerate(boxes):
-            size = int(np.prod(box.shape))
-            low[i, :size], high[i, :size] = np.minimum(box.low.ravel(), 0), np.maximum(box.high.ravel(), 0)
-        self.space: gym.Space = gym.spaces.Box(low.ravel(), high.ravel(), dtype=np.float32)
-
-    def __call__(self, obs: Mapping[Any, Any]) -> np.ndarray:
-        """Return the combined observation as a new array, ``(d,)``."""
-        out = np.zeros((len(self._observers), self._length), np.float32)
-        for i, (agent, observe) in enumerate(self._observers.items()):
-            if agent in obs:
-                row = observe(obs[agent]).ravel()
-                out[i, : row.size] = row
-        return out.ravel()
-
-    def local(self, agent_of: Sequence[int]) -> Callable[[Any], Any]:
-        """Return the function from combined observations to that of one agent for each row of the network."""
-        n, length, index = len(self._observers), self._length, np.asarray(agent_of)
-        return lambda obs: obs.reshape(*obs.shape[:-1], n, length)[..., index, :]
-
-
-class ByAgent:
-    """A Dict of the observations of agents in their own spaces, which are extended to include the zeros of agents
-    without an observation."""
-
-    def __init__(self, spaces: Mapping[Any, gym.Space]):
-        self._names = {agent: str(agent) for agent in spaces}
-        self._observers = {agent: own_observations(space)[1] for agent, space in spaces.items()}
-        with_zeros = OrderedDict((self._names[agent], _with_zeros(space)) for agent, space in spaces.items())
-        self.space: gym.Space = gym.spaces.Dict(with_zeros)
-        self._spaces = with_zeros
-
-    def __call__(self, obs: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the combined observation as a dict by name of the agent."""
-        return {
-            name: self._observers[agent](obs[agent]) if agent in obs else _zeros(self._spaces[name])
-            for agent, name in self._names.items()
-        }
-
-    def local(self, agent_of: Sequence[int]) -> None:
-        """Return None: local observations are vectors, and images would lose their shape."""
-        return
-
-
-class Masked:
-    """Adds an ``action_mask`` with one number per choice of all agents, from the entries of the same name in the
-    observations of the agents. The rest is combined as without masks; it is called ``observation`` if it is a vector.
-
-    All choices are valid for agents that are dead or have no mask.
+    In a vector, each is flattened and padded with zeros to the longest. Agents without an observation have zeros, by
+    which the spaces in a Dict are extended. If agents observe an ``action_mask``, the result is a Dict with the masks
+    of all agents as one, in which all choices are valid for agents without one; the rest is called ``observation`` if
+    it is a vector.
     """
 
-    def __init__(
-        self,
-        spaces: Mapping[Any, gym.Space],
-        action_spaces: Mapping[Any, gym.Space],
-        masked: Mapping[Any, gym.spaces.Dict],
-    ):
-        """Combine the observations of all agents, of which some are `masked`."""
-        self._masked, self._sizes = frozenset(masked), {}
+    def __init__(self, spaces: Mapping[Any, gym.Space], action_spaces: Mapping[Any, gym.Space]):
+        self._masked = {a for a, space in spaces.items() if isinstance(space, gym.spaces.Dict) and MASK in space.spaces}
+        rest = {agent: _without_mask(space) if agent in self._masked else space for agent, space in spaces.items()}
+        self._is_vector = not any(ObservationSpace.of(space).images for space in rest.values())
+        if self._is_vector:
+            flattened = {agent: flat_observations(space) for agent, space in rest.items()}
+            self._observers: dict[Any, Any] = {agent: observe for agent, (_, observe) in flattened.items()}
+            boxes = [box for box, _ in flattened.values()]
+            self._length = max(int(np.prod(box.shape)) for box in boxes)
+            low, high = np.zeros((2, len(boxes), self._length), np.float32)
+            for i, box in enumerate(boxes):
+                size = int(np.prod(box.shape))
+                low[i, :size], high[i, :size] = np.minimum(box.low.ravel(), 0), np.maximum(box.high.ravel(), 0)
+            self.space: gym.Space = gym.spaces.Box(low.ravel(), high.ravel(), dtype=np.float32)
+        else:
+            self._observers = {agent: own_observations(space)[1] for agent, space in rest.items()}
+            self._spaces = OrderedDict((str(agent), _with_zeros(space)) for agent, space in rest.items())
+            self.space = gym.spaces.Dict(self._spaces)
+        self._sizes = self._mask_sizes(spaces, action_spaces) if self._masked else {}
+        if self._masked:
+            parts = OrderedDict([(OWN, self.space)]) if self._is_vector else OrderedDict(self._spaces)
+            parts[MASK] = gym.spaces.MultiBinary(sum(self._sizes.values()))
+            self.space = gym.spaces.Dict(parts)
+
+    def _mask_sizes(self, spaces: Mapping[Any, Any], action_spaces: Mapping[Any, gym.Space]) -> dict[Any, int]:
+        """Return the number of choices of each agent."""
+        sizes = {}
         for agent, space in action_spaces.items():
             components = ActionSpace.of(space)
-            self._sizes[agent] = size = int(components.choices[np.array(components.kinds) == Categorical.name].sum())
-            got = int(np.prod(masked[agent][MASK].shape or ())) if agent in masked else size
+            sizes[agent] = size = int(components.choices[np.array(components.kinds) == Categorical.name].sum())
+            got = int(np.prod(spaces[agent][MASK].shape or ())) if agent in self._masked else size
             if got != size:
                 raise ValueError(
                     f"observation space of {agent!r}: its {MASK} has {counted(got, 'number')}, want {size}, one per "
                     "choice of the Discrete and MultiDiscrete parts of its action space"
                 )
-        rest = dict(spaces) | {agent: _without_mask(space) for agent, space in masked.items()}
-        self._observed = agent_observations(rest, action_spaces)
-        own = self._observed.space
-        self._is_dict = isinstance(own, gym.spaces.Dict)
-        parts = OrderedDict(own.spaces if isinstance(own, gym.spaces.Dict) else [(OWN, own)])
-        parts[MASK] = gym.spaces.MultiBinary(sum(self._sizes.values()))
-        self.space: gym.Space = gym.spaces.Dict(parts)
+        return sizes
 
-    def __call__(self, obs: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the combined observation as a dict."""
+    def __call__(self, obs: Mapping[Any, Any]) -> Any:
+        """Return the combined observation in new arrays: ``(d,)``, or a dict."""
         rest = {agent: _rest(each) if agent in self._masked else each for agent, each in obs.items()}
-        own, masks = self._observed(rest), []
-        for agent, size in self._sizes.items():
-            has_mask = agent in self._masked and agent in obs
-            masks.append(np.asarray(obs[agent][MASK]).ravel() > 0 if has_mask else np.ones(size, bool))
-        return (dict(own) if self._is_dict else {OWN: own}) | {MASK: np.concatenate(masks).astype(np.int8)}
+        if self._is_vector:
+            rows = np.zeros((len(self._observers), self._length), np.float32)
+            for i, (agent, observe) in enumerate(self._observers.items()):
+                if agent in rest:
+                    row = observe(rest[agent]).ravel()
+                    rows[i, : row.size] = row
+            combined: Any = rows.ravel()
+        else:
+            combined = {
+                str(agent): observe(rest[agent]) if agent in rest else _zeros(self._spaces[str(agent)])
+                for agent, observe in self._observers.items()
+            }
+        if not self._masked:
+            return combined
+        masks = [
+            np.asarray(obs[agent][MASK]).ravel() > 0 if agent in self._masked and agent in obs else np.ones(size, bool)
+            for agent, size in self._sizes.items()
+        ]
+        return ({OWN: combined} if self._is_vector else combined) | {MASK: np.concatenate(masks).astype(np.int8)}
 
     def local(self, agent_of: Sequence[int]) -> Callable[[Any], Any] | None:
-        """Return the function from combined observations to that of one agent for each row of the network."""
-        local = self._observed.local(agent_of)
-        return None if local is None else lambda obs: local(obs[OWN])
+        """Return the function from combined observations to that of one agent for each row of the network; None if
+        there are images, which would lose their shape."""
+        if not self._is_vector:
+            return None
+        n, length, index, is_masked = len(self._observers), self._length, np.asarray(agent_of), bool(self._masked)
+
+        def local(obs: Any) -> Any:
+            rows = obs[OWN] if is_masked else obs
+            return rows.reshape(*rows.shape[:-1], n, length)[..., index, :]
+
+        return local
 
 
 def _without_mask(space: gym.spaces.Dict) -> gym.Space:

@@ -9,7 +9,7 @@ import numpy as np
 from ..rollouts.step_checks import Misfit, check_step, checked_reset, flag, real_numbers
 from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
-from .agent_observations import agent_observations
+from .agent_observations import AgentObservations
 from .canonical import FactoredEnv, copied
 from .factors import FactorRule, Rows, fit, weights_of
 from .rewards import parts_of
@@ -69,7 +69,7 @@ class FactoredParallel(FactoredEnv):
             tuple(len(ActionSpace.of(space)) for space in spaces.values()),
         )
         observed = {agent: env.observation_space(agent) for agent in self.possible_agents}
-        self._observed = agent_observations(observed, spaces)
+        self._observed = AgentObservations(observed, spaces)
         self.observation_space = self._observed.space
         self._alive = np.zeros(len(self.possible_agents), bool)
         self._index = {agent: i for i, agent in enumerate(self.possible_agents)}

@@ -62,7 +62,7 @@ class Joint(eqx.Module):
     shape: tuple[int, int] = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, encoder: Any, shape: tuple[int, int], gain: float, settings: LayerSettings):
-        self.net = MLP(key, (encoder.size, *settings.hidden, shape[0] * shape[1]), gain, settings)
+        self.net = settings.layers(key, (encoder.size, *settings.hidden, shape[0] * shape[1]), gain)
         self.encoder, self.shape = encoder, shape
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
@@ -93,7 +93,7 @@ class Shared(eqx.Module):
         identity: int,
     ):
         first, second = jax.random.split(key)
-        self.net = MLP(first, (inputs + identity, *settings.hidden, shape[1]), gain, settings)
+        self.net = settings.layers(first, (inputs + identity, *settings.hidden, shape[1]), gain)
         self.identity = embedding(second, shape[0], identity)
         self.encoder = encoder
 

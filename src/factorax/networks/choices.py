@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from .._checks import Count, Range
 from .._text import did_you_mean
@@ -73,6 +73,8 @@ class Architecture(Choice):
 
     layer_norm: Any = False
     init: Any = "orthogonal"
+    mlp: ClassVar[Any] = None
+    """The class of its multilayer perceptrons, for plug-ins that compute them in another way; None for ours."""
 
     def __str__(self) -> str:
         return str(replace(self, init="custom")) if callable(self.init) else super().__str__()  # type: ignore[type-var]

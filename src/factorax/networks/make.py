@@ -182,7 +182,7 @@ def _runs_in_numpy(policy: Policy) -> bool:
 
 
 def _layer_settings(c: Any) -> LayerSettings:
-    return LayerSettings(c.hidden, c.activation, c.architecture.layer_norm, c.architecture.init)
+    return LayerSettings(c.hidden, c.activation, c.architecture.layer_norm, c.architecture.init, c.architecture.mlp)
 
 
 def _encoder(spec: Spec, c: Any, key: jax.Array, settings: LayerSettings) -> Any:

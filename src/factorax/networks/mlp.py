@@ -77,6 +77,12 @@ class LayerSettings(eqx.Module):
     layer_norm: bool = eqx.field(static=True, default=False)
     init: Any = eqx.field(static=True, default="orthogonal")
     """A name in `INITIALISERS`, or a function of a key, a shape and a dtype."""
+    mlp: Any = eqx.field(static=True, default=None)
+    """A subclass of `MLP` that computes the same in another way; None for `MLP`."""
+
+    def layers(self, key: jax.Array, sizes: tuple[int, ...], last_gain: float) -> "MLP":
+        """Return a multilayer perceptron with these settings."""
+        return (self.mlp or MLP)(key, sizes, last_gain, self)
 
     def kernel(self, key: jax.Array, shape: tuple[int, ...], gain: float = 2**0.5) -> jax.Array:
         """Return the initial weights of a layer; those of a user's function are for hidden layers, with gain √2."""

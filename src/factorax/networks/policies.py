@@ -25,7 +25,7 @@ class Policy(eqx.Module):
 
     def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, Spread]:
         """Return parameters ``(..., c, width)`` and the spread."""
-        return self.masked(self.net(obs, local), obs), self.usable_spread
+        return self._output(self.net(obs, local), obs)
 
     @property
     def usable_spread(self) -> Spread:
@@ -33,9 +33,10 @@ class Policy(eqx.Module):
         # With an output for log σ, the spread is its initial value: trained as well, it would double the step of σ.
         return self.spread if self.learns_spread else jax.lax.stop_gradient(self.spread)
 
-    def masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
-        """Return parameters under which actions that the observation excludes have probability zero."""
-        return parameters if self.mask is None else self.mask.applied(parameters, obs, jnp)
+    def _output(self, parameters: jax.Array, obs: jax.Array) -> tuple[jax.Array, Spread]:
+        """Return parameters under which actions that the observation excludes have probability zero, and the spread."""
+        masked = parameters if self.mask is None else self.mask.applied(parameters, obs, jnp)
+        return masked, self.usable_spread
 
     @property
     def memory(self) -> int:
@@ -47,27 +48,22 @@ class Policy(eqx.Module):
         if not self.memory:
             return self(obs, local), memory
         parameters, memory = self.net.step(obs, local, memory)
-        return (self.masked(parameters, obs), self.usable_spread), memory
+        return self._output(parameters, obs), memory
 
     def at(self, obs: jax.Array, local: Any, memory: Any) -> tuple[jax.Array, Spread]:
         """Return the output, given the memory ``(..., h)`` (None if there is none)."""
         return self.step(obs, local, memory)[0]
 
-    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, Spread]:
-        """Return the output of a recurrent policy for sequences ``(L, S, ...)``, given the memory before them ``(S,
-        h)``.
+    def unroll(
+        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
+    ) -> tuple[tuple[jax.Array, Spread], jax.Array]:
+        """Return the output of a recurrent policy for sequences ``(L, S, ...)``, and the input of the last layer ``(L,
+        S, c or 1, h)``, given the memory before them ``(S, h)``.
 
         `starts` marks the steps at which new episodes start, ``(L, S)``.
         """
-        return self.unroll_with_features(obs, local, memory, starts)[0], self.usable_spread
-
-    def unroll_with_features(
-        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Return the parameters of sequences ``(L, S, c, width)`` and the input of the last layer ``(L, S, c or 1,
-        h)``."""
         parameters, features, _ = self.net.unroll(obs, local, memory, starts)
-        return self.masked(parameters, obs), features
+        return self._output(parameters, obs), features
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return the input of the last layer, ``(..., c or 1, h)``."""
@@ -80,11 +76,8 @@ class Policy(eqx.Module):
         """
         if not isinstance(self.net, Shared) or self.net.identity.shape == other.net.identity.shape:
             return self
-        mean = lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape)  # noqa: E731
-        identity = jnp.broadcast_to(
-            self.net.identity.mean(axis=0), (len(other.net.identity), self.net.identity.shape[1])
-        )
-        net = eqx.tree_at(lambda net: net.identity, self.net, identity)
+        mean = lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), (len(theirs), *ours.shape[1:]))  # noqa: E731
+        net = eqx.tree_at(lambda net: net.identity, self.net, mean(self.net.identity, other.net.identity))
         return Policy(net, jax.tree.map(mean, self.spread, other.spread), other.mask, self.learns_spread)
 
 
@@ -124,11 +117,8 @@ class Critic(eqx.Module):
             return self.net(policy.features(obs, local))
         return self._values(self.net(obs, local))
 
-    def step(self, obs: jax.Array, local: Any, memory: Any, policy: Any = None) -> tuple[jax.Array, Any]:
-        """Return the values of a recurrent critic and its new memory, which is that of the policy if they share a
-        trunk."""
-        if isinstance(self.net, TrunkHead):
-            return self.net(policy.features(obs, local, memory)), policy.step(obs, local, memory)[1]
+    def step(self, obs: jax.Array, local: Any, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return the values of a critic with its own memory, and the new memory."""
         values, memory = self.net.step(obs, local, memory)
         return self._values(values), memory
 
@@ -142,10 +132,6 @@ class Critic(eqx.Module):
     def memory(self) -> int:
         """Size of a memory of its own; 0 if it has none, or uses that of the policy."""
         return getattr(self.net, "memory", 0)
-
-    def remembers(self, policy: Policy) -> bool:
-        """Return whether it has a memory, or shares that of the policy."""
-        return bool(policy.memory if isinstance(self.net, TrunkHead) else self.memory)
 
     def _values(self, out: jax.Array) -> jax.Array:
         return out if isinstance(self.net, Custom) else out[..., 0]
@@ -185,11 +171,14 @@ class Agent(eqx.Module):
         """
         if self.critic is None:
             return None, memories
-        if not self.critic.remembers(self.policy):
-            return self.critic(obs, local, self.policy), memories
         of_policy, of_critic = memories
-        values, after = self.critic.step(obs, local, of_critic if self.critic.memory else of_policy, self.policy)
-        return values, (of_policy, after) if self.critic.memory else (after, of_critic)
+        if self.critic.memory:
+            values, after = self.critic.step(obs, local, of_critic)
+            return values, (of_policy, after)
+        if self.policy.memory and isinstance(self.critic.net, TrunkHead):
+            values = self.critic.net(self.policy.features(obs, local, of_policy))
+            return values, (self.policy.step(obs, local, of_policy)[1], of_critic)
+        return self.critic(obs, local, self.policy), memories
 
     def unroll(self, obs: jax.Array, local: Any, starts: Any, memories: tuple[Any, Any]) -> tuple[Any, Any]:
         """Return the output of the policy, and the predictions of the critic or None, for ``N = L S`` samples.
@@ -199,18 +188,18 @@ class Agent(eqx.Module):
         """
         policy, critic = self.policy, self.critic
         flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
-        first = [None if x is None else x[0] for x in memories]
-        values = None
-        if critic is not None and policy.memory and not critic.memory and critic.remembers(policy):
-            # one memory for both, so that it is computed only once
-            parameters, features = policy.unroll_with_features(obs, local, first[0], starts)
-            return (flat(parameters), policy.usable_spread), flat(critic.net(features))
+        of_policy, of_critic = (None if x is None else x[0] for x in memories)
         if policy.memory:
-            parameters, spread = policy.unroll(obs, local, first[0], starts)
+            (parameters, spread), features = policy.unroll(obs, local, of_policy, starts)
         else:
-            parameters, spread = policy(obs, local)
-        if critic is not None:
-            values = critic.unroll(obs, local, first[1], starts)[0] if critic.memory else critic(obs, local, policy)
+            (parameters, spread), features = policy(obs, local), None
+        values = None
+        if critic is not None and critic.memory:
+            values = critic.unroll(obs, local, of_critic, starts)[0]
+        elif critic is not None and features is not None and isinstance(critic.net, TrunkHead):
+            values = critic.net(features)  # one memory for both, so that it is computed only once
+        elif critic is not None:
+            values = critic(obs, local, policy)
         return (flat(parameters), spread), None if values is None else flat(values)
 
     def critic_memories(self, obs: jax.Array, local: Any, memory: Any, starts: jax.Array, ended: jax.Array) -> Any:

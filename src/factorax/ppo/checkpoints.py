@@ -40,7 +40,7 @@ def write(path: Path, arrays: Mapping[str, Any], about: dict[str, Any]) -> None:
 
 def about(path: Path) -> dict[str, Any]:
     """Return the JSON object of a checkpoint without reading its arrays."""
-    with _opened(path) as file:
+    with _open(path) as file:
         return _about(path, file.metadata())
 
 
@@ -112,7 +112,7 @@ def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
 
 def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
     """Return the arrays of a file by name; raise ValueError if the file is not what was written."""
-    with _opened(path) as file:
+    with _open(path) as file:
         metadata, size = file.metadata(), path.stat().st_size
         _about(path, metadata)  # raises for another format
         if size > limit:  # before memory is allocated
@@ -124,7 +124,7 @@ def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open(path: Path) -> Iterator[Any]:
     """Open a file whose arrays end where the file ends, so that a small file cannot declare large arrays."""
     open_plain(path).close()  # raises for a pipe, which safetensors would wait for
     try:

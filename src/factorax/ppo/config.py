@@ -65,8 +65,8 @@ def menus() -> dict[str, Menu]:
     from ..networks import ARCHITECTURES, POLICIES
     from ..plugins import choices, imported
     from ..rollouts import ROLLOUTS
-    from .compiled import DEVICES
     from .credits import CRITICS
+    from .devices import DEVICES
     from .methods import METHODS
 
     menus = {
@@ -226,12 +226,21 @@ class Config:
             raise ValueError(str(error)) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as JSON, from which `read` makes equal ones: choices as text, None as null."""
+        """Return the settings as JSON, from which `read` makes equal ones: choices as text, None as null.
+
+        In place of the user's objects (`custom`), which no file holds, are the defaults.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["critic"] = replace(self.critic, module=None)
-        return {name: str(value) if name in CHOICES else value for name, value in values.items()} | (
-            {"policy": "auto"} if is_network(self.policy) else {}
-        )
+        values |= {name: type(self).__dict__[name] for name in self.custom if name != "critic"}
+        return {name: str(value) if name in CHOICES else value for name, value in values.items()}
+
+    @property
+    def custom(self) -> dict[str, Any]:
+        """The settings that are the user's own objects: networks, and a method that is not registered."""
+        objects = {"policy": self.policy} if is_network(self.policy) else {}
+        objects |= {} if self.critic.module is None else {"critic": self.critic.module}
+        return objects | ({} if menus()["method"].has(self.method) else {"method": self.method})
 
     def for_problem(self, spec: Any) -> "Config":
         """Return these settings with the choices "auto" of `policy` and `critic` made for a problem, a `Spec`."""

@@ -146,7 +146,7 @@ class Evidence:
 def target_advantages(update: Any, agent: Agent, rollout: Rollout, hyper: Any) -> jax.Array:
     """Return the advantage of each target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
     kind = update.config.critic
-    has_critic = type(kind) is Target
+    has_critic = type(kind) is Target and not update.method.predicts_credit
     values = update.values(agent, rollout) if has_critic else None
     estimates = (kind if has_critic else NoCritic()).estimates(update.spec.network, rollout, values, hyper)
     advantage = estimates.advantage.reshape(-1, update.spec.n_targets)

@@ -54,7 +54,8 @@ def warn_if_short(config: Config, steps: int) -> None:
             f"total_timesteps: got {steps:,}, less than one rollout of n_envs × n_steps = {config.n_envs} × "
             f"{config.n_steps} = {config.rollout_steps:,} steps. Training makes one rollout of "
             f"{config.rollout_steps:,} steps and updates the policy once, in "
-            f"{counted(config.method.passes(config), 'pass', 'passes')} over it. Lower n_steps or n_envs for shorter rollouts",
+            f"{counted(config.method.passes(config), 'pass', 'passes')} over it. Lower n_steps or n_envs for shorter "
+            "rollouts",
             UserWarning,
         )
 

@@ -1,6 +1,7 @@
 """`Learner`: training as two pure functions, `init` and `update`."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,7 @@ from .diagnostics import Evidence
 from .hints import warn_if_dense, warn_if_open_loop, warn_if_unscaled
 from .metrics import Metrics
 from .missing_edges import MissingEdges
+from .model_files import save_model
 from .state import RunningMoments, TrainState
 from .update import Update
 
@@ -199,6 +201,10 @@ class Learner:
         """Return the state after a rollout of a JAX problem, and the rollout, ``[T, B, ...]``. Pure."""
         environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
         return state._replace(environments=environments, key=key), transitions
+
+    def save(self, path: str | os.PathLike[str], state: TrainState) -> None:
+        """Write a state and the settings to a file, from which ``FactoredPPO.load(path, problem)`` makes a model."""
+        save_model(path, self, state)
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
         """Return flat actions for raw observations ``(..., d)``."""

@@ -27,8 +27,9 @@ from ..spec import Spec, is_jax, opened
 from ..structure import InfluenceNetwork
 from . import checkpoints
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
-from .compiled import Compiled, peak_memory
+from .compiled import Compiled
 from .config import Config, is_network
+from .devices import peak_memory
 from .hints import warn_if_clipped, warn_if_short
 from .learner import Learner
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
@@ -107,8 +108,8 @@ class FactoredPPO:
         self._own_size, self.config = "n_envs" not in settings, sized_config(settings, problem)
         network = network_of(preset, self.config.method) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
-        modules = {name: settings.get(name) for name in ("policy", "critic") if is_network(settings.get(name))}
-        self._given = given(network=network, weights=weights, local=local, neighbours=neighbours, **modules)
+        objects = {"weights": weights, "local": local, "neighbours": neighbours} | self.config.custom
+        self._given = given(network=network, **objects)
         if isinstance(problem, str):
             problem = find_problem(problem)
         if isinstance(network, str):
@@ -435,7 +436,7 @@ class FactoredPPO:
             names = named_in(file, trusted) if problem is None else (problem, None)
             fixed = {"network": names[1] if network is None else network, "weights": weights, "local": local}
             fixed["neighbours"] = neighbours
-            check_given(file, **fixed, **{name: settings.get(name) for name in ("policy", "critic")})
+            check_given(file, **fixed, **{name: settings.get(name) for name in ("policy", "critic", "method")})
             stored = checked_settings(vars(Config.read(checkpoints.about(file).get("config"))))
             options = {"tensorboard_log": tensorboard_log, "verbose": verbose} | stored | settings
             model = cls._rebuilt(names[0], fixed.pop("network"), **fixed, **options)

@@ -4,6 +4,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +19,7 @@ from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
-from .compiled import available_memory
+from .devices import available_memory
 from .named_networks import is_file
 
 T = TypeVar("T")
@@ -141,20 +142,15 @@ def given(**arguments: Any) -> list[str]:
 def check_given(path: Path, **arguments: Any) -> None:
     """Raise ValueError if the model was trained with objects instead of names, and they are not passed again."""
     about = checkpoints.about(path)
-    needed = about.get("given", [])
+    needed, modules = about.get("given", []), about.get("modules")
     for name, value in arguments.items():
         if isinstance(needed, list) and name in needed and value is None:
+            module = modules.get(name) if isinstance(modules, dict) else None
+            class_name = f" (it was {shown(module)})" if isinstance(module, str) else ""
             raise ValueError(
-                f"{name}: {str(path)!r} was trained with custom {name}, which is not in the file"
-                f"{_called(about, name)}; pass it again, as in FactoredPPO.load(path, problem, {name}=…)"
+                f"{name}: {str(path)!r} was trained with custom {name}, which is not in the file{class_name}; pass it "
+                f"again, as in FactoredPPO.load(path, problem, {name}=…)"
             )
-
-
-def _called(about: Any, argument: str) -> str:
-    """Return the class name of a user's own network stored in a file; empty if there is none."""
-    names = about.get("modules")
-    name = names.get(argument) if isinstance(names, dict) else None
-    return f" (it was {shown(name)})" if isinstance(name, str) else ""
 
 
 def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list[episodes_.Episode] | None]:
@@ -199,10 +195,14 @@ def named_in(path: Path, trusted: str | None = None) -> Names:
     Raises ValueError if there are none, with the sizes of the problem; and if a name refers to code or files elsewhere,
     unless the name of the problem is passed as `trusted`.
     """
-    about = checkpoints.about(path)
-    is_run = path.parent.name == CHECKPOINTS
-    # The folder first: it has a copy of a network that was a file.
-    names = _names_of_run(path.parent.parent) if is_run else Names(None, None)
+    about, names = checkpoints.about(path), Names(None, None)
+    if path.parent.name == CHECKPOINTS:  # the folder first: it has a copy of a network that was a file
+        folder = path.parent.parent
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            content = read_json(folder / "config.json", MAX_CONFIG)
+            problem, network = content["problem"], content["network"]
+            if isinstance(problem, str) and isinstance(network, str):
+                names = Names(problem, network_of_run(folder, network))
     if names.problem is None:
         names = Names(about.get("problem"), about.get("network"))
         if names.network is not None and is_file(names.network):
@@ -235,18 +235,6 @@ def check_trusted(problem: str, trusted: str | None, where: str) -> None:
         )
 
 
-def _names_of_run(folder: Path) -> Names:
-    """Return the names in the settings of a run folder."""
-    try:
-        content = read_json(folder / "config.json", MAX_CONFIG)
-        problem, network = content["problem"], content["network"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return Names(None, None)
-    if not isinstance(problem, str) or not isinstance(network, str):
-        return Names(None, None)
-    return Names(problem, network_of_run(folder, network))
-
-
 def network_of_run(folder: Path, network: str) -> str:
     """Return the name of a run's network, which is the copy in its folder if it was a file."""
     if not is_file(network):
@@ -269,8 +257,12 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
         )
     if layers > MAX_LAYERS:
         raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MAX_LAYERS}")
-    rollouts = settings["rollouts"]
-    return settings | {"rollouts": replace(rollouts, address="")} if hasattr(rollouts, "address") else settings
+    rollouts, architecture = settings["rollouts"], settings["architecture"]
+    if hasattr(rollouts, "address"):
+        settings = settings | {"rollouts": replace(rollouts, address="")}
+    if architecture.init == "custom":
+        settings = settings | {"architecture": replace(architecture, init="orthogonal")}
+    return settings
 
 
 def check_size(path: Path, learner: Any) -> None:

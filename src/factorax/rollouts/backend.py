@@ -56,8 +56,8 @@ class Backend(ABC):
     """Environments and targets of episodes of the last iteration that its transitions do not contain."""
 
     @abstractmethod
-    def send(self, iteration: Iteration) -> None:
-        """Start a fragment with these parameters in all environments."""
+    def begin(self, iteration: Iteration) -> None:
+        """Start a fragment with these parameters in all environments, and return immediately."""
 
     @abstractmethod
     def fragments(self) -> list[Fragment]:
@@ -66,11 +66,6 @@ class Backend(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop all environments and workers; if they are needed again, new ones continue their episodes."""
-
-    def begin(self, iteration: Iteration) -> None:
-        """Start a fragment in all environments and return immediately."""
-        self.send(iteration)
-        self.in_flight = True
 
     def finish(self) -> Transition:
         """Return the transitions of all environments since `begin`, ``[T, B, ...]``, with all their warnings."""
@@ -101,7 +96,7 @@ class InlineBackend(Backend):
         self._player: Player | None = None
         self._next: Iteration | None = None
 
-    def send(self, iteration: Iteration) -> None:
+    def begin(self, iteration: Iteration) -> None:
         """Store the iteration; the fragment is played when it is collected."""
         self._next = iteration
 
@@ -196,9 +191,9 @@ class WorkerBackend(Backend):
     def dismiss(self, workers: Sequence[Worker]) -> None:
         """Let workers close their environments and end."""
 
-    def send(self, iteration: Iteration) -> None:
+    def begin(self, iteration: Iteration) -> None:
         """Let all workers play a fragment; new workers do so once they have started."""
-        self._iteration = iteration
+        self._iteration, self.in_flight = iteration, True
         for worker in self.workers:
             worker.fragment, worker.deaths = None, 0
             if worker.handle is None:
@@ -274,7 +269,7 @@ class WorkerBackend(Backend):
         self._start(worker)
 
 
-def packed(plan: Plan) -> bytes:
+def packed(plan: Any) -> bytes:
     """Return a pickled plan for other processes, with functions by value unless they can be imported."""
     try:
         return cloudpickle.dumps(plan)

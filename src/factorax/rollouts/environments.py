@@ -43,7 +43,7 @@ from .step_checks import (
     targets,
     with_final,
 )
-from .transitions import OPTIONAL, RunningEpisodes, Transition, before, first_not_finite, sum_episodes
+from .transitions import OPTIONAL, RunningEpisodes, Transition, before, sum_episodes
 
 Flags = tuple[Any, Any] | None
 """Whether episodes were terminated and truncated, both ``(n,)``; None if no episode ended."""
@@ -420,8 +420,9 @@ class Environments:
                     if following is not None:
                         now[which] = following[marked]
                         begun += [(t, k, now[k]) for k in which]
-                    for k in which if restart is not None else ():
-                        restart(k)
+                    if restart is not None:
+                        for k in which:
+                            restart(k)
             self.obs = now  # in every step: an interrupted rollout continues where it was
             if lost:
                 playing = [(i, batch) for i, batch in playing if i not in lost]
@@ -436,11 +437,12 @@ class Environments:
         obs, self.obs = before(first, next_obs, begun), self.obs.copy()  # the caller may modify the transitions
         for rows, last_rows in finished:
             self.obs[rows] = last_rows
-        if bad := first_not_finite(psi, next_obs):
-            step, i, what = bad
-            where = (
-                self.where(i, step, ends) if self.together == 1 else f"{self.where(i)}, environment {self.first + i}"
-            )
+        finite = np.isfinite(psi).all(axis=-1) & np.isfinite(next_obs).all(axis=-1)
+        if not finite.all():
+            step, i = map(int, np.argwhere(~finite)[0])
+            wrong = np.flatnonzero(~np.isfinite(psi[step, i]))
+            what = f"target {wrong[0]} is {psi[step, i, wrong[0]]}" if len(wrong) else "the observation is not finite"
+            where = self.where(i, step, ends) + (f", environment {self.first + i}" if self.together > 1 else "")
             raise FloatingPointError(f"{where}: {what}")
         fields = {"obs": obs, "action": actions, "next_obs": next_obs, "terminated": terminated, "truncated": truncated}
         return self._transitions(fields | optional, psi, real, ends, n_steps, t + 1)

@@ -24,8 +24,8 @@ from .ray_actors import RayBackend
 from .settings import Inline, Processes, Ray, Rollouts
 from .transitions import Transition
 
-EVALUATION_STEPS = 32
-"""Number of steps between which an evaluation looks at which episodes have ended."""
+MAX_EVALUATION_STEPS = 32
+"""Maximum number of steps of a fragment of an evaluation: it ends with the fragment in which its last episode ends."""
 
 
 class HostCollector(Collector):
@@ -148,7 +148,10 @@ class HostCollector(Collector):
             self._restored = self._backend.episodes
             self._backend.close()
             self._backend = None
-        n_steps, sampling = EVALUATION_STEPS, {"deterministic": deterministic, "log_probs": False, "check_seed": False}
+        n_steps, sampling = (
+            min(self._sizes[1], MAX_EVALUATION_STEPS),
+            {"deterministic": deterministic, "log_probs": False, "check_seed": False},
+        )
         backend = self._start(replace(self.plan, n_envs=count, n_steps=n_steps, **sampling))
         parameters, returns = behaviour.arrays(), [[] for _ in range(count)]
         # Not the first episodes to end, which would be biased towards short ones.

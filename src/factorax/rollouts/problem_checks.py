@@ -193,7 +193,8 @@ class _Recorder:
     """An environment that keeps what its last step returned."""
 
     def __init__(self, env: Any):
-        self.env, self.result = env, ()
+        self.env = env
+        self.result: Any = ()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)
@@ -231,7 +232,7 @@ def _check_steps(spec: Spec, batch: Single, recorder: _Recorder, steps: int, see
             for name, value in zip(("terminated", "truncated"), recorder.result[2:4], strict=True):
                 if np.asarray(value).dtype != bool:
                     faults.add(f"{name}: got {type(value).__name__}, want a boolean")
-            over = ends.any(axis=0)
+            over: Any = ends.any(axis=0)
             if over.any() and batch.first is None and not batch.skips:
                 if batch.seeded:
                     seeds = [int(rng.integers(2**31)) if ended else s for s, ended in zip(seeds, over, strict=True)]

@@ -44,13 +44,13 @@ class RayBackend(WorkerBackend):
         self._iterations: tuple[Iteration | None, Any] = None, None
         self._actor = self._ray.remote(_Actor)
 
-    def send(self, iteration: Iteration) -> None:
+    def begin(self, iteration: Iteration) -> None:
         """Move workers that share a node if there is room now; then start a fragment in all."""
         for worker in self.workers:
             if worker.handle is not None and worker.handle.squeezed and self._room():
                 self.kill(worker)
                 worker.handle = None
-        super().send(iteration)
+        super().begin(iteration)
 
     def start(self, worker: Worker) -> None:
         """Start an actor, placed as far from the others as possible."""

@@ -143,13 +143,3 @@ def sum_episodes(
         total[i] += psi[begun[i] : count, i].sum(axis=0)
     length += steps[-1]
     return returns, lengths
-
-
-def first_not_finite(psi: np.ndarray, obs: np.ndarray) -> tuple[int, int, str] | None:
-    """Return time and environment of the first non-finite target or observation ``[T, B, ...]``, and a description."""
-    bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
-    if not bad.any():
-        return None
-    t, i = map(int, np.argwhere(bad)[0])
-    wrong = np.flatnonzero(~np.isfinite(psi[t, i]))
-    return t, i, f"target {wrong[0]} is {psi[t, i, wrong[0]]}" if len(wrong) else "the observation is not finite"

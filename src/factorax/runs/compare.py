@@ -139,7 +139,7 @@ def _group(name: str, folders: list[Path]) -> Group:
     return Group(name=name, steps=steps, returns=returns, folders=tuple(folders), evaluations=scores)
 
 
-def checked_groups(groups: Any) -> list[Group]:
+def check_groups(groups: Any) -> list[Group]:
     """Return a list of at least one group, each with a unique name."""
     checked = listed("groups", groups, "a list of groups of runs, as returned by group_runs")
     for group in checked:
@@ -173,7 +173,7 @@ def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
     ``"of"`` says what is compared: ``"evaluation"`` of the final policies if all runs have one, else the last tenth of
     ``"training"``. With one seed, ``"low"`` and ``"high"`` are None, and there is no probability.
     """
-    groups = checked_groups(groups)
+    groups = check_groups(groups)
     of, scores = comparable_scores(groups)
     # Better groups first, so that each pair reads "better > worse".
     ranked = sorted(zip(groups, scores, strict=True), key=lambda pair: -interquartile_mean(pair[1]))
@@ -190,7 +190,7 @@ def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
 
 def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE) -> Figure:
     """Plot learning curves: the interquartile mean over seeds with its confidence interval as a band."""
-    groups, colours = checked_groups(groups), listed("colours", colours, "a list of colours")
+    groups, colours = check_groups(groups), listed("colours", colours, "a list of colours")
     if not colours or not all(is_color_like(colour) for colour in colours):
         raise ValueError(f"colours: got {shown(colours)}, want matplotlib colours, such as ['#0072B2']")
     figure, (ax,) = plots.canvas(width=8.0)

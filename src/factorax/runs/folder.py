@@ -174,7 +174,7 @@ _locks: set[int] = set()
 
 
 @contextmanager
-def locked(out: Path) -> Iterator[None]:
+def lock(out: Path) -> Iterator[None]:
     """Lock the folder `out` for this process. The lock ends with the process, however the process ends.
 
     The lock is that of the operating system: a lock file would outlive a killed process. On a file system without

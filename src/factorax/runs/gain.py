@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ..ppo.config import WHO_STEPS
 from ..ppo.methods import METHODS
-from .compare import Group, checked_groups, comparable_scores, default_settings, interval_or_mean
+from .compare import Group, check_groups, comparable_scores, default_settings, interval_or_mean
 from .statistics import iqm_difference
 
 Role = Literal["vanilla", "complete", "factored"]
@@ -40,7 +40,7 @@ def split_gains(groups: Sequence[Group]) -> list[dict[str, Any]]:
     that train missing groups.
     """
     by_role: dict[Role, list[Group]] = {"vanilla": [], "complete": [], "factored": []}
-    for group in checked_groups(groups):
+    for group in check_groups(groups):
         if group.settings:
             by_role[role_of(group.settings)].append(group)
     return [_split(group, by_role) for group in by_role["factored"]]
@@ -54,8 +54,8 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
         if not by_role[role]:
             continue
         # Of several groups of a role, the one with the fewest other differences: ideally none.
-        nearest = min(by_role[role], key=lambda group: len(_differing(factored, group)))
-        changed = _differing(factored, nearest)
+        nearest = min(by_role[role], key=lambda group: len(_differences(factored, group)))
+        changed = _differences(factored, nearest)
         if changed:
             differ[role] = changed
         else:
@@ -82,7 +82,7 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
     return entry
 
 
-def _differing(a: Group, b: Group) -> dict[str, list[Any]]:
+def _differences(a: Group, b: Group) -> dict[str, list[Any]]:
     """Return the settings in which two groups differ, except for their roles and how environments are stepped."""
     first, second = a.settings, b.settings
     ignored = {"network", "seed", *WHO_STEPS}

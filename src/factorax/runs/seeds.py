@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import numpy as np
 
 from .._checks import check_different, check_type, listed, path_of
 from ..ppo.callbacks import progress_bar as bar_of_training
-from ..ppo.compiled import Compiled, peak_memory
+from ..ppo.compiled import Compiled
 from ..ppo.config import Config
+from ..ppo.devices import peak_memory
 from ..ppo.hints import CLIPPED_UPDATES, warn_if_clipped, warn_if_short
 from ..ppo.metrics import checked_metrics
 from ..ppo.missing_edges import warn_if_missing
@@ -25,7 +27,7 @@ from ..ppo.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import BaseNetwork, InfluenceNetwork
 from ..structure.base_network import KArray, RolloutView, TrainingSizes
-from .training import Interrupts, Recorder, check_training, open_run, recorded_warnings
+from .training import Interrupts, Recorder, check_training, open_run, record_warnings
 
 
 def train_seeds(
@@ -69,7 +71,7 @@ def train_networks(
         raise ValueError("outs: got an empty dictionary, want a folder for each seed")
     check_different("outs", [str(out) for _, out, _ in runs])
     with ExitStack() as stack:
-        write_warnings = stack.enter_context(recorded_warnings())
+        write_warnings = stack.enter_context(record_warnings())
         networks = dict.fromkeys(network for network, _, _ in runs)
         firsts = {network: FactoredPPO(problem, network, **vars(config)) for network in networks}
         first = firsts[runs[0][0]]
@@ -98,7 +100,7 @@ def train_networks(
                 seeds.initial = initial
             del initial, states  # their memory is that of the device
             try:
-                with interrupts.allowed():
+                with interrupts.allow():
                     _learn(seeds, recorders, interrupts, progress_bar)
             finally:
                 seeds.set_states()
@@ -218,30 +220,28 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
     warn_if_short(config, config.total_timesteps - first.num_timesteps)
     if not first.num_timesteps and first.state.missing_edges is not None:
         warn_if_actors_respond(spec, config.policy.name, config.rollouts)
-    states, steps, rollout = seeds.stack(), first.num_timesteps, config.rollout_steps
-    began = last = time.perf_counter()
-    warned, pending, count = False, None, 1
+    seeds.states, steps, rollout = seeds.stack(), first.num_timesteps, config.rollout_steps
+    began, warned = time.perf_counter(), False
     history: list[dict[str, Any]] = []
-    with bar_of_training(disable=not progress_bar) as progress:
+
+    def updates(states: TrainState, count: int) -> tuple[TrainState, Any, float, int]:
+        start = time.perf_counter()
+        new, rows = seeds.compiled.updates(states, count)
+        return new, jax.device_get(rows), (time.perf_counter() - start) / count, count
+
+    with bar_of_training(disable=not progress_bar) as progress, ThreadPoolExecutor(1) as device:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
-        while steps < config.total_timesteps or pending is not None:
+        running = device.submit(updates, seeds.states, 1)
+        while running is not None:
+            states, metrics, seconds, count = running.result()
+            before, steps = steps, steps + count * rollout
             # The device computes the next updates while this process writes down the last ones.
-            started = None
-            if steps < config.total_timesteps:
-                count = min(count, seeds.compiled.max_updates, -(-(config.total_timesteps - steps) // rollout))
-                states, metrics = seeds.compiled.updates(states, count)
-                started = states, metrics, steps, count
-                steps += count * rollout
-            finished, pending = pending, started
-            if finished is None:
-                continue
-            after, metrics, before, made = finished
-            metrics = jax.device_get(metrics)
-            now = time.perf_counter()
-            seconds, last = (now - last) / made, now
-            count = max(int(SECONDS / seconds), 1)
-            times = {"time/fps": rollout / seconds, "time/time_elapsed": now - began} | peak_memory(config)
-            for j in range(made):
+            following = min(max(int(SECONDS / seconds), 1), seeds.compiled.max_updates)
+            following = min(following, -(-(config.total_timesteps - steps) // rollout))
+            running = device.submit(updates, states, following) if following > 0 else None
+            times = {"time/fps": rollout / seconds, "time/time_elapsed": time.perf_counter() - began}
+            times |= peak_memory(config)
+            for j in range(count):
                 each = [
                     checked_metrics({k: v[j, i] for k, v in metrics.items()}, config, before + j * rollout)
                     for i in range(len(models))
@@ -251,13 +251,12 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
                 history = [*history[-CLIPPED_UPDATES:], each[0]]
                 warn_if_clipped(config, history)
             # Only now: a resumed run drops rows after its checkpoint, but cannot restore missing rows before it.
-            seeds.states = after
+            seeds.states = states
             if not warned:
-                sums = jax.tree.map(lambda leaf: leaf[0], after.missing_edges)
-                warned = warn_if_missing(spec, sums, before // rollout, before // rollout + made)
+                sums = jax.tree.map(lambda leaf: leaf[0], states.missing_edges)
+                warned = warn_if_missing(spec, sums, before // rollout, steps // rollout)
             mean = np.mean([row.get("rollout/ep_rew_mean", np.nan) for row in each])
-            description = f"mean return of {len(models)} seeds {mean:.4g}"
-            progress.update(bar, completed=before + made * rollout, description=description)
+            progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
             if time.monotonic() > recorders[0].is_due_at:
                 seeds.set_states()
                 for recorder in recorders:

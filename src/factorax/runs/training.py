@@ -41,7 +41,7 @@ from .folder import (
     WARNINGS,
     check_folder,
     check_settings,
-    locked,
+    lock,
     metric_rows,
     read_warnings,
     settings_as_json,
@@ -80,7 +80,7 @@ def train(
         check_formats(loggers, "loggers")  # before anything is written
     out = Path(out)
     with ExitStack() as stack:
-        write_warnings = stack.enter_context(recorded_warnings())
+        write_warnings = stack.enter_context(record_warnings())
         model = FactoredPPO(problem, network, **vars(config))
         run = open_run(out, model, problem=problem, config=config, network=network, force=force)
         recorder = stack.enter_context(run)
@@ -102,7 +102,7 @@ def train(
 
                 try:
                     steps = max(config.total_timesteps - model.num_timesteps, 0)
-                    with interrupts.allowed():
+                    with interrupts.allow():
                         model.learn(steps, AfterUpdate(), reset_num_timesteps=False, progress_bar=progress_bar)
                 finally:  # an interrupt may have come between an update and its row
                     for metrics in model.history[-1:]:
@@ -155,7 +155,7 @@ def open_run(
     except OSError as error:
         raise ValueError(f"out: got {shown(str(out))}, cannot create it ({error.strerror}); want a folder") from None
     check_folder(out)  # before anything is written, including the lock
-    with locked(out):
+    with lock(out):
         check_folder(out)  # again: another process may have written to it
         remove_leftovers(out, *FILES)
         remove_leftovers(out / "checkpoints", "new.safetensors")
@@ -292,7 +292,7 @@ def versions() -> dict[str, str]:
 
 
 @contextmanager
-def recorded_warnings() -> Iterator[Callable[[Sequence[Path]], None]]:
+def record_warnings() -> Iterator[Callable[[Sequence[Path]], None]]:
     """Record warnings, which are displayed as usual; yield a function that writes past and future ones to folders.
 
     Models are created before their folders exist, and may warn.
@@ -327,7 +327,7 @@ def recorded_warnings() -> Iterator[Callable[[Sequence[Path]], None]]:
 
 
 class Interrupts:
-    """A context in which signals raise `KeyboardInterrupt` only where `allowed`, and not while one is on its way.
+    """A context in which signals raise `KeyboardInterrupt` only in `allow`, and not while one is on its way.
 
     A signal that arrives elsewhere is remembered, and the context ends with a `KeyboardInterrupt`. Only handlers that
     raise `KeyboardInterrupt` are replaced, such as those of the command line for SIGINT, SIGTERM and SIGHUP. Outside
@@ -335,7 +335,7 @@ class Interrupts:
 
         with Interrupts() as interrupts:
             try:
-                with interrupts.allowed():
+                with interrupts.allow():
                     for update in range(1000):
                         train()
                         interrupts.check()
@@ -362,7 +362,7 @@ class Interrupts:
             self.check()
 
     @contextmanager
-    def allowed(self) -> Iterator[None]:
+    def allow(self) -> Iterator[None]:
         """Let signals raise in this block. If one arrives while the block ends, its exception is the only one."""
         self.is_allowed = True
         try:

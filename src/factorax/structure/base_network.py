@@ -130,7 +130,7 @@ class BaseNetwork(ABC):
         """Return the credit of every factor from the estimates of every target.
 
         - `k`: the return value of `for_rollout`.
-        - `estimates`: a `factorax.ppo.advantages.Estimates`: advantages, values and returns ``[T, B, m]``.
+        - `estimates`: a `factorax.ppo.credits.Estimates`: advantages, values and returns ``[T, B, m]``.
         - `apply`: ``apply(k, x)`` is [K(λ∘x)], for x of shape ``[T, B, m]``.
         """
         return RolloutCredit(apply(k, estimates.advantage), estimates.value, estimates.returns)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from factorax.ppo.advantages import TrainingBatch
 
 import factorax as fx
 from factorax.distributions import Spread
@@ -15,7 +16,6 @@ from factorax.networks.arrangements import Encoded, Joint
 from factorax.networks.mlp import LayerSettings
 from factorax.networks.policies import Agent, Critic, Policy
 from factorax.observations import ObservationSpace
-from factorax.ppo.advantages import TrainingBatch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -1,6 +1,5 @@
 """Run folders that are written, not trained: reports read what is in them."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -12,7 +11,7 @@ def write_run(folder, *, problem="chain:3", network="own", updates=20, seed=0, l
     """A folder with settings and metrics of a run that improves from −10 to `level`; `metrics` replaces the rows."""
     folder.mkdir(parents=True)
     config = Config(seed=seed, n_envs=2, n_steps=8, batch_size=16, total_timesteps=16 * updates, **settings)
-    content = {"format": 1, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
+    content = {"format": 1, "problem": problem, "network": network, "config": config.to_json()}
     (folder / "config.json").write_text(json.dumps(content))
     rows = metrics if metrics is not None else [*improving(updates, seed=seed, level=level)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax.runs.report.contents import collect, grouped, reproduction_section, sanitised, targets_section
+from factorax.runs.report.contents import collect, escape_texts, group_inputs, reproduction_section, targets_section
 from factorax.runs.report.curves import TARGETS, RunCurves
 from factorax.runs.report.inputs import read_inputs
 
@@ -16,13 +16,13 @@ from factorax.runs.report.inputs import read_inputs
 def test_seeds_are_one_group_and_methods_are_several(tmp_path):
     for seed in range(3):
         write_run(tmp_path / f"a{seed}", seed=seed)
-        write_run(tmp_path / f"b{seed}", seed=seed, estimator="vanilla")
+        write_run(tmp_path / f"b{seed}", seed=seed, method="ppo")
     report = collect([tmp_path], play=False)
     (curves,) = report["curves"]
     chart = report["charts"][curves["chart"]]
     assert {each["name"]: len(each["runs"]) for each in chart["series"]} == {
-        "estimator factored": 3,
-        "estimator vanilla": 3,
+        "method factored": 3,
+        "method ppo": 3,
     }
     assert list(chart["axes"]) == ["steps", "episodes", "seconds"]
     assert report["title"] == "chain:3"
@@ -64,7 +64,7 @@ def test_numbers_that_are_not_finite_never_reach_the_page(tmp_path):
 
 @pytest.mark.parametrize(("text", "shown"), [("a\u202eb", "a\\u202eb"), ("a\x1b[2J", "a\\x1b[2J"), ("ä → b", "ä → b")])
 def test_characters_that_do_not_print_are_escaped_everywhere(text, shown):
-    assert sanitised({text: [text, (text, 1, None)]}) == {shown: [shown, [shown, 1, None]]}
+    assert escape_texts({text: [text, (text, 1, None)]}) == {shown: [shown, [shown, 1, None]]}
 
 
 def curves(table):
@@ -101,7 +101,7 @@ def test_one_target_and_no_metrics_show_nothing():
 
 
 def reproduction(folder, relative_to=None):
-    (group,) = grouped(read_inputs([folder]))
+    (group,) = group_inputs(read_inputs([folder]))
     return reproduction_section(group, relative_to=relative_to)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax.runs.report.curves import MAX_POINTS, group_curves, read_curves, thinning
+from factorax.runs.report.curves import MAX_POINTS, bucket_edges, group_curves, read_curves
 from factorax.runs.statistics import iqm
 
 
@@ -28,7 +28,7 @@ def test_many_updates_become_means_of_buckets_that_cover_all(tmp_path):
     run = write_run(tmp_path / "run", updates=1000)
     returns = np.array([row["rollout/ep_rew_mean"] for row in improving(1000)])
     curves = read_curves(run)
-    edges = thinning(1000)
+    edges = bucket_edges(1000)
     assert len(curves.steps) == MAX_POINTS
     assert edges[0] == 0
     assert edges[-1] == 1000

@@ -32,7 +32,7 @@ def test_environments_of_gymnasium_and_recurrent_policies_are_played_too():
     played = episode(FactoredPPO("CartPole-v1", **SMALL))
     assert played["return"] == played["length"]
     assert played["parts"][2]["total"] == 4
-    recurrent = FactoredPPO("chain:3,horizon=7", architecture="gru", sequence_length=6, **SMALL)
+    recurrent = FactoredPPO("chain:3,horizon=7", architecture="gru,sequence_length=6", **SMALL)
     assert episode(recurrent)["length"] == 7
 
 

@@ -11,7 +11,7 @@ from factorax.discovery.result import Discovery
 from factorax.ppo import Config
 from factorax.problems import find_problem
 from factorax.runs.report.inputs import read_inputs
-from factorax.runs.report.networks import discovered_network, evidence, fits, quiet_spec, run_network, spec_of
+from factorax.runs.report.networks import discovered_network, evidence, fits, run_network, spec_of
 
 
 def view(folder, **options):
@@ -72,13 +72,11 @@ def test_a_discovery_gives_evidence_to_networks_of_its_names():
 
 def test_problems_that_lead_elsewhere_are_made_only_if_they_are_trusted(tmp_path):
     (run,) = read_inputs([write_run(tmp_path / "run", problem="os:getcwd")])
-    notes = []
-    assert quiet_spec(run, None, notes) is None
-    (note,) = notes
-    assert "leads to code to be run" in note
+    with pytest.raises(ValueError, match="leads to code to be run"):
+        spec_of(run)
     (run,) = read_inputs([write_run(tmp_path / "odd", problem="nothing:here")])
-    assert quiet_spec(run, "nothing:here", notes) is None
-    assert len(notes) == 2
+    with pytest.raises(ValueError, match="nothing:here"):
+        spec_of(run, "nothing:here")
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from factorax import runs
 from factorax.ppo import Config
 from factorax.runs.report.inputs import read_inputs
 from factorax.runs.report.networks import spec_of
-from factorax.runs.report.variance import credit_section, measured_terms
+from factorax.runs.report.variance import credit_section, measure_terms
 
 TERMS = {
     "vanilla": [4.0, 8.0, 2.0],
@@ -38,7 +38,7 @@ def test_terms_that_training_logged_are_shown_by_factor(tmp_path):
     assert section["gains"]["most"][0]["share"] == 0.75
     assert [each["name"] for each in section["snr"]] == list(spec.network.static.actions)
     assert section["explained"]["of"] == "target"
-    assert measured_terms(run, spec, None, []) == {}
+    assert measure_terms(run, spec, None, []) == {}
 
 
 def test_without_terms_and_without_a_checkpoint_the_section_says_what_k_drops(tmp_path):
@@ -56,7 +56,7 @@ def test_a_rollout_of_the_last_checkpoint_is_measured_and_the_folder_stays_as_it
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     (run,) = read_inputs([tmp_path / "run"])
     notes = []
-    terms = measured_terms(run, spec_of(run), None, notes)
+    terms = measure_terms(run, spec_of(run), None, notes)
     assert notes == []
     assert {name.removeprefix("variance/") for name in terms} == TERMS.keys()
     np.testing.assert_allclose(
@@ -64,5 +64,5 @@ def test_a_rollout_of_the_last_checkpoint_is_measured_and_the_folder_stays_as_it
     )
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
     (tmp_path / "run" / "checkpoints" / "last.safetensors").write_bytes(b"damaged")
-    assert measured_terms(run, spec_of(run), None, notes) == {}
+    assert measure_terms(run, spec_of(run), None, notes) == {}
     assert "could not be measured" in notes[0]

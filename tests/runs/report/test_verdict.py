@@ -8,14 +8,14 @@ import pytest
 from runs.report.run_folders import improving, write_run
 
 from factorax import plugins
-from factorax.runs.report.contents import grouped
+from factorax.runs.report.contents import group_inputs
 from factorax.runs.report.inputs import read_inputs
 from factorax.runs.report.verdict import run_verdicts
 from factorax.runs.statistics import Interval, iqm, short_number
 
 
 def verdicts(folder, **options):
-    groups = grouped(read_inputs([folder]))
+    groups = group_inputs(read_inputs([folder]))
     options = {"play": False, "baselines": {}, "notes": []} | options
     return {verdict.title: verdict for verdict in run_verdicts(groups, **options)}
 
@@ -40,7 +40,7 @@ def test_seeds_give_an_interquartile_mean_and_the_untrained_policy_is_the_baseli
     assert "interquartile mean of 4 seeds, 95 % interval" in first
     assert "of the untrained policy in its first updates" in first
     assert second.startswith("Splitting the gain into the parts of K")
-    assert any("--estimator vanilla" in command for command in verdict.commands)
+    assert any("--method ppo" in command for command in verdict.commands)
     assert any("--network complete" in command for command in verdict.commands)
 
 
@@ -50,7 +50,7 @@ def evaluate(run, *episodes):
 
 
 def test_one_seed_has_neither_an_interval_nor_a_share_of_k(tmp_path):
-    for name, options in {"f": {}, "c": {"network": "complete"}, "v": {"estimator": "vanilla"}}.items():
+    for name, options in {"f": {}, "c": {"network": "complete"}, "v": {"method": "ppo"}}.items():
         write_run(tmp_path / name, **options)
     (verdict,) = verdicts(tmp_path).values()
     assert "[" not in " ".join(verdict.sentences)
@@ -60,7 +60,7 @@ def test_one_seed_has_neither_an_interval_nor_a_share_of_k(tmp_path):
 
 def test_evaluations_are_compared_with_evaluations_and_training_with_training(tmp_path):
     """The most probable actions reach more than exploration does: one must not be set against the other."""
-    factored, vanilla = write_run(tmp_path / "f"), write_run(tmp_path / "v", estimator="vanilla", level=-3.0)
+    factored, vanilla = write_run(tmp_path / "f"), write_run(tmp_path / "v", method="ppo", level=-3.0)
     training = finals(1, 0.0)[0], finals(1, -3.0)[0]
     evaluate(factored, 11.0, 13.0)
     (verdict,) = verdicts(tmp_path).values()
@@ -85,7 +85,7 @@ def test_the_untrained_policy_is_compared_with_training(tmp_path):
 def test_the_gain_is_split_between_clipping_and_k(tmp_path):
     write_seeds(tmp_path / "factored", level=0.0)
     write_seeds(tmp_path / "complete", level=-2.0, network="complete")
-    write_seeds(tmp_path / "vanilla", level=-5.0, estimator="vanilla")
+    write_seeds(tmp_path / "vanilla", level=-5.0, method="ppo")
     (verdict,) = verdicts(tmp_path).values()
     first, second = verdict.sentences
     assert "of vanilla PPO with the same settings (4 seeds)" in first

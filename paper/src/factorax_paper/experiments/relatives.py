@@ -67,9 +67,7 @@ class Case:
 _SMALL = {"hidden": (32, 32), "n_epochs": 5, "anneal": ("learning_rate",)}
 CASES = {
     "queues": Case("queues:3x3", 800 * 100, _SMALL | {"n_envs": 16, "n_steps": 50, "batch_size": 200, "gamma": 0.9}),
-    "parcels": Case(
-        "chain:8", 320 * 150, _SMALL | {"n_envs": 16, "n_steps": 20, "batch_size": 80}, default_action=0.0
-    ),
+    "parcels": Case("chain:8", 320 * 150, _SMALL | {"n_envs": 16, "n_steps": 20, "batch_size": 80}, default_action=0.0),
     "traffic": Case(
         "traffic:3x3,slots=20",
         3200 * 60,

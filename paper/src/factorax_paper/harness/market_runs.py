@@ -69,7 +69,7 @@ def train(runs: MarketRuns) -> Arrays:
         while left:
             count = min(left, model.compiled.max_updates)
             states, metrics = model.compiled.updates(states, count)
-            returns.append(metrics["rollout/ep_rew_mean"])
+            returns.append(metrics["rollout/ep_rew_mean"][:count])
             done, left = done + count, left - count
             print(f"{min(0.5 * done / runs.updates, 0.9999):.4f}", flush=True)
         values = [value_of(model.with_state(states, i)) for i in range(len(rows))]

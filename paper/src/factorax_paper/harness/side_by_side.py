@@ -117,8 +117,8 @@ def _at_once(grid: Grid) -> Arrays:
     while done < rollouts:
         count = min(rollouts - done, program.max_updates)
         state, metrics = program.updates(state, count)
-        returns[done : done + count] = metrics["rollout/ep_rew_mean"]
-        episodes[done : done + count] = metrics["rollout/episodes"]
+        returns[done : done + count] = metrics["rollout/ep_rew_mean"][:count]
+        episodes[done : done + count] = metrics["rollout/episodes"][:count]
         compiled = compiled or time.perf_counter()
         done += count
         print(f"{done / rollouts:.4f}", flush=True)
@@ -141,7 +141,8 @@ def initial_states(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: 
     # One after another: compiled for a batch, XLA on a CPU may hang in the decompositions that give layers their
     # initial orthogonal matrices.
     states = [
-        learner.init(int(s), learning_rate=float(r), ent_coef=float(b)) for s, r, b in zip(seed, rate, bonus, strict=True)
+        learner.init(int(s), learning_rate=float(r), ent_coef=float(b))
+        for s, r, b in zip(seed, rate, bonus, strict=True)
     ]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 

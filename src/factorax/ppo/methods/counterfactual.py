@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from ..._credit import credit
+from ..._text import shown
 from ...networks import Agent, Critic, make_action_values
 from ...networks.factor_actions import FactorActions, default_actions, encoded_actions
 from ..config import Hyper
@@ -43,6 +44,16 @@ class Counterfactual(Method):
     def critic(self, update: Any, policy: Any, key: jax.Array) -> Critic:
         """Return a critic with one value per action of each factor, or the value of a given action."""
         spec, c = update.spec, update.config
+        if c.critic.module is not None:
+            raise ValueError(
+                f"critic: got {shown(c.critic.module)} with method={self.name!r}, whose critic of actions is built in; "
+                "want only one of the two"
+            )
+        if policy.memory:
+            raise ValueError(
+                f"architecture: got a policy with memory and method={self.name!r}, whose critic of actions has none; "
+                "want a policy without memory, such as architecture='mlp'"
+            )
         if self.default:
             default_actions(spec, self.default)  # raises if they do not fit
         outputs = 1 if self.default else FactorActions.of(spec).most

@@ -17,10 +17,10 @@ from ..compare import default_settings, name_groups, short_name
 from ..gain import role_of, train_command
 from ..statistics import Interval
 from . import networks
-from .curves import QUARTILES, TARGETS, RunCurves, group_curves, interpolated, numbers
+from .curves import QUARTILES, TARGETS, RunCurves, group_curves, interpolate, numbers
 from .episodes import episodes_section
-from .inputs import DiscoveryInput, RunInput, Source, read_inputs
-from .variance import credit_section, measured_terms
+from .inputs import DiscoveryInput, RunInput, Source, errors_as_notes, read_inputs
+from .variance import credit_section, measure_terms
 from .verdict import RunGroup, discovery_verdict, run_verdicts
 
 AXES = {"steps": "steps of all environments", "episodes": "episodes", "seconds": "seconds of training"}
@@ -56,8 +56,8 @@ def collect(
     runs = [source for source in sources if isinstance(source, RunInput)]
     discoveries = [source for source in sources if isinstance(source, DiscoveryInput)]
     notes = [f"{source.path.name}: {note}" for source in runs for note in source.notes]
-    groups = grouped(runs)
-    notes += _incomparable(groups)
+    groups = group_inputs(runs)
+    notes += _comparison_notes(groups)
     charts: dict[str, Any] = {}
     tell("reading problems and networks")
     # Before the verdicts, which say whether K has every edge.
@@ -84,7 +84,7 @@ def collect(
             terms = {}
             if play and k < MAX_MEASURED:
                 tell(f"measuring the gradients of {group.name}")
-                terms = measured_terms(run, spec, trusted, notes)
+                terms = measure_terms(run, spec, trusted, notes)
             section = credit_section(group.name, run, spec, terms)
             credit += _credit_charts(section, charts)
     targets = _target_charts(groups, specs, charts)
@@ -96,7 +96,7 @@ def collect(
     films = _episode_charts(episodes, charts)
     if len(groups) > MAX_GROUPS:
         notes.append(f"details are shown only for the first {MAX_GROUPS} of {len(groups)} groups of runs")
-    return sanitised(
+    return escape_texts(
         {
             "title": _title(sources, groups),
             "written_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -116,7 +116,7 @@ def collect(
     )
 
 
-def grouped(runs: Sequence[RunInput]) -> list[RunGroup]:
+def group_inputs(runs: Sequence[RunInput]) -> list[RunGroup]:
     """Return the runs grouped by problem and settings, those with their own K first; includes runs without metrics."""
     by_problem: dict[str, list[RunInput]] = {}
     for run in runs:
@@ -132,7 +132,7 @@ def grouped(runs: Sequence[RunInput]) -> list[RunGroup]:
     return sorted(groups, key=lambda group: _ROLES.index(role_of(group.settings)))
 
 
-def sanitised(content: Any) -> Any:
+def escape_texts(content: Any) -> Any:
     """Return data with non-printable characters in texts escaped.
 
     Folders may be untrusted, and some characters change the direction of the text that follows.
@@ -140,9 +140,9 @@ def sanitised(content: Any) -> Any:
     if isinstance(content, str):
         return content if content.isprintable() else printable(content, limit=len(content))
     if isinstance(content, Mapping):
-        return {sanitised(key): sanitised(value) for key, value in content.items()}
+        return {escape_texts(key): escape_texts(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [sanitised(each) if not isinstance(each, int | float) else each for each in content]
+        return [escape_texts(each) if not isinstance(each, int | float) else each for each in content]
     return content
 
 
@@ -151,8 +151,11 @@ def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) ->
     # Creating a problem may start a simulator.
     known: dict[tuple[Any, ...], Spec | None] = {}
     for group in groups:
+        run = group.runs[0]
         if _problem_key(group) not in known:
-            known[_problem_key(group)] = networks.quiet_spec(group.runs[0], trusted, notes)
+            known[_problem_key(group)] = None
+            with errors_as_notes(notes, f"{run.path.name}: its network and policy are not shown"):
+                known[_problem_key(group)] = networks.spec_of(run, trusted)
     return [known[_problem_key(group)] for group in groups]
 
 
@@ -197,7 +200,7 @@ def _warnings(runs: Sequence[RunInput], views: Sequence[Mapping[str, Any]]) -> l
     return list(dict.fromkeys(raised))
 
 
-def _incomparable(groups: Sequence[RunGroup]) -> list[str]:
+def _comparison_notes(groups: Sequence[RunGroup]) -> list[str]:
     problems = list(dict.fromkeys(group.problem for group in groups))
     if len(problems) < 2:
         return []
@@ -295,7 +298,7 @@ def targets_section(
     steps = steps[steps <= min(each[-1] for each, _ in tables)]
     if width < 2 or not len(steps):
         return None
-    each = [np.stack([interpolated(steps, x, column) for column in table.T], axis=1) for x, table in tables]
+    each = [np.stack([interpolate(steps, x, column) for column in table.T], axis=1) for x, table in tables]
     # The mean over runs that have a value; np.nanmean would warn where none has.
     filled = np.where(np.isfinite(each), each, 0.0).sum(axis=0)
     mean = filled / np.maximum(np.isfinite(each).sum(axis=0), 1)

@@ -81,14 +81,14 @@ def read_curves(run: Path) -> RunCurves:
         for row in rows
         if "network/came" in row or "network/went" in row
     )
-    edges = thinning(len(rows))
+    edges = bucket_edges(len(rows))
     ends = edges[1:] - 1
     return RunCurves(
         steps=steps[ends],
         episodes=episodes[ends],
         seconds=seconds[ends],
-        returns=_bucketed(returns, edges),
-        vectors={name: _bucketed(table, edges) for name, table in vectors.items()},
+        returns=_bucket_means(returns, edges),
+        vectors={name: _bucket_means(table, edges) for name, table in vectors.items()},
         last=last,
         events=events,
         initial=next((float(x) for x in returns if np.isfinite(x)), float("nan")),
@@ -97,10 +97,10 @@ def read_curves(run: Path) -> RunCurves:
     )
 
 
-def thinning(length: int, most: int = MAX_POINTS) -> np.ndarray:
+def bucket_edges(length: int, most: int = MAX_POINTS) -> np.ndarray:
     """Return the bounds of at most `most` buckets of nearly equal size, which cover `length` rows.
 
-    >>> thinning(5, most=2).tolist()
+    >>> bucket_edges(5, most=2).tolist()
     [0, 2, 5]
     """
     return np.unique(np.linspace(0, length, min(length, most) + 1).astype(int))
@@ -144,11 +144,11 @@ def group_curves(name: str, runs: Sequence[RunCurves]) -> GroupCurves | None:
         steps,
         np.mean([np.interp(steps, run.steps, run.episodes) for run in runs], axis=0),
         np.mean([np.interp(steps, run.steps, run.seconds) for run in runs], axis=0),
-        np.stack([interpolated(steps, run.steps, run.returns) for run in runs]),
+        np.stack([interpolate(steps, run.steps, run.returns) for run in runs]),
     )
 
 
-def interpolated(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def interpolate(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return a curve at other points, ignoring NaN in `y`; NaN before the first value."""
     finite = np.isfinite(y)
     if not finite.any():
@@ -188,7 +188,7 @@ def _intervals(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return points[0], points[1], points[2]
 
 
-def _bucketed(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def _bucket_means(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the mean of the finite values in each bucket, ``(T, ...)`` from ``(rows, ...)``; NaN if there are none."""
     if not len(values):
         return values

@@ -1,8 +1,7 @@
 """The policy in action: a film where the problem's family has one, otherwise an episode with labelled series."""
 
-import warnings
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ from ...ppo.model import FactoredPPO
 from ...rollouts.factory import environments_for
 from ...spec import Spec, opened
 from .curves import numbers
-from .inputs import RunInput
+from .inputs import RunInput, errors_as_notes
 
 MAX_POLICIES = 4
 MAX_STEPS = 500
@@ -28,48 +27,25 @@ def episodes_section(
     usable = [(name, run, spec) for name, run, spec in groups if run.checkpoints]
     if len(usable) > MAX_POLICIES:
         notes.append(f"only the policies of the first {MAX_POLICIES} of {len(usable)} groups are shown in action")
-    sections = []
-    by_problem: dict[str, list[tuple[str, RunInput, Spec]]] = {}
-    for each in usable[:MAX_POLICIES]:
-        by_problem.setdefault(each[1].config["problem"], []).append(each)
+    sections: list[dict[str, Any]] = []
+    by_problem: dict[str, list[tuple[str, RunInput]]] = {}
+    for name, run, _ in usable[:MAX_POLICIES]:
+        by_problem.setdefault(run.config["problem"], []).append((name, run))
     for problem, members in by_problem.items():
-        film = _film(problem, {run.path: name for name, run, _ in members}, trusted, notes)
-        if film is not None:
-            sections.append(film)
-            continue
-        for name, run, spec in members:
-            section = _episode_or_note(name, run, spec, trusted, notes)
-            sections += [section] if section else []
+        family, film = family_of(problem), None
+        if family is not None and family.film is not None:
+            with errors_as_notes(notes, f"no film of {problem}"):
+                film = imported(family.film)(problem, {run.path: name for name, run in members}, trusted=trusted)
+            if film is not None:
+                sections.append({"kind": "film", "player": family.prefix} | film)
+                continue
+        for name, run in members:
+            with (
+                errors_as_notes(notes, f"{run.path.name}: no episode could be played"),
+                closing(FactoredPPO.load(run.path, trusted=trusted)) as model,
+            ):
+                sections.append({"kind": "episode", "name": name} | episode(model))
     return sections
-
-
-def _film(problem: str, runs: Mapping[Path, str], trusted: str | None, notes: list[str]) -> dict[str, Any] | None:
-    """Return the film that the problem's family makes of runs; None if it makes none of this problem."""
-    family = family_of(problem)
-    if family is None or family.film is None:
-        return None
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            film = imported(family.film)(problem, runs, trusted=trusted)
-    except Exception as error:  # the rest of the report can be shown whatever this policy raises
-        notes.append(f"no film of {problem}: {error}")
-        return None
-    return film and {"kind": "film", "player": family.prefix} | film
-
-
-def _episode_or_note(
-    name: str, run: RunInput, spec: Spec, trusted: str | None, notes: list[str]
-) -> dict[str, Any] | None:
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            model = FactoredPPO.load(run.path, trusted=trusted)
-            try:
-                return {"kind": "episode", "name": name} | episode(model)
-            finally:
-                model.close()
-    except Exception as error:  # raised by the user's environment
-        notes.append(f"{run.path.name}: no episode could be played: {error}")
-        return None
 
 
 def episode(model: FactoredPPO, *, seed: int = 0) -> dict[str, Any]:

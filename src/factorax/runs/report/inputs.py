@@ -1,6 +1,8 @@
 """Inputs of a report, which are not trusted: run folders and discovery files."""
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,19 @@ class DiscoveryInput:
 Source = RunInput | DiscoveryInput
 
 
+@contextmanager
+def errors_as_notes(notes: list[str], what: str) -> Iterator[None]:
+    """Add a note instead of raising, so that the rest of a report can be shown; warnings are those of training again.
+
+    Code of users and of plug-ins, which runs in this block, may raise anything.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except Exception as error:
+        notes.append(f"{what}: {error}")
+
+
 def read_inputs(paths: Iterable[Any]) -> list[Source]:
     """Read folders and files; a folder that contains run folders stands for all of them.
 
@@ -67,7 +82,7 @@ def read_inputs(paths: Iterable[Any]) -> list[Source]:
     arguments = [path_of("what", each, want) for each in listed("what", paths, want)]
     if not arguments:
         raise ValueError(f"what: got an empty list, want {want}")
-    expanded = [path for argument in arguments for path in _expanded(argument)]
+    expanded = [path for argument in arguments for path in _expand(argument)]
     if len(expanded) > MAX_SOURCES:
         raise ValueError(f"what: got {len(expanded):,} runs, want at most {MAX_SOURCES:,}")
     # A run may be named directly and through a folder that contains it, or through a link.
@@ -75,7 +90,7 @@ def read_inputs(paths: Iterable[Any]) -> list[Source]:
     return [_read(path) for path in unique]
 
 
-def _expanded(path: Path) -> list[Path]:
+def _expand(path: Path) -> list[Path]:
     """Return a run or a file itself; for any other folder, the runs inside it, up to two levels deep."""
     if path.is_file() or (path / "config.json").exists():
         return [path]

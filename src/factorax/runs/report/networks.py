@@ -1,6 +1,5 @@
 """Influence networks of runs and discoveries: edges, evidence, changes during training, positions on a map."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -41,10 +40,10 @@ def spec_of(run: RunInput, trusted: str | None = None) -> Spec:
     if network == "adaptive":
         declared = Spec.of(problem, **options)
         return declared.with_network(AdaptiveNetwork.from_complete(declared.network.static))
-    return Spec.of(problem, _named(network, problem), **options)
+    return Spec.of(problem, _with_labels(network, problem), **options)
 
 
-def _named(network: Any, problem: Any) -> Any:
+def _with_labels(network: Any, problem: Any) -> Any:
     """Return a network without labels, such as the complete one, with the labels of the problem's own network."""
     if not isinstance(network, InfluenceNetwork):
         return network
@@ -61,16 +60,6 @@ def _named(network: Any, problem: Any) -> Any:
     return network.relabel(declared.static.actions, declared.static.targets)
 
 
-def quiet_spec(run: RunInput, trusted: str | None, notes: list[str]) -> Spec | None:
-    """Return the result of `spec_of`, or None with a note; warnings were already shown during training."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            return spec_of(run, trusted)
-    except Exception as error:  # raised by the user's code; the rest of the report can still be shown
-        notes.append(f"{run.path.name}: its network and policy are not shown: {error}")
-        return None
-
-
 def run_network(name: str, run: RunInput, spec: Spec) -> dict[str, Any]:
     """Return the network of a run for the page, with its changes during training."""
     static = spec.network.static
@@ -80,9 +69,9 @@ def run_network(name: str, run: RunInput, spec: Spec) -> dict[str, Any]:
     if "edges" not in view:
         return view
     if run.curves is not None and run.curves.events:
-        view["events"] = _named_events(run.curves.events, static)
+        view["events"] = _events_by_index(run.curves.events, static)
     elif not spec.network.is_fixed:
-        view["events"] = _scheduled(spec, run.config["config"]["total_timesteps"], view)
+        view["events"] = _events_of_schedule(spec, run.config["config"]["total_timesteps"], view)
     if spec.network.is_fixed:
         view["suspects"] = _suspects(run, spec)
     family = family_of(run.config["problem"])
@@ -135,7 +124,7 @@ def _view(name: str, network: InfluenceNetwork) -> dict[str, Any]:
     return view | {"events": [], "suspects": [], "evidence": None, "layout": None}
 
 
-def _named_events(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork) -> list[dict[str, Any]]:
+def _events_by_index(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork) -> list[dict[str, Any]]:
     """Return changes with indices instead of labels; unknown labels are left out."""
     place = {edge_label(a, t): [i, j] for i, a in enumerate(network.actions) for j, t in enumerate(network.targets)}
     return [
@@ -145,7 +134,7 @@ def _named_events(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork
     ]
 
 
-def _scheduled(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, Any]]:
+def _events_of_schedule(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the changes of a network that depends only on the step; none for networks that depend on data."""
     steps = np.linspace(0, total - 1, _STAGES).astype(int).tolist()
     try:

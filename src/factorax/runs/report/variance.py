@@ -1,6 +1,7 @@
 """Effect of K: variance, bias and signal-to-noise ratio of each factor's gradient, and quality of the critic."""
 
 import warnings
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from ...ppo.model import FactoredPPO
 from ...spec import Spec
 from .curves import QUARTILES, SNR, numbers
-from .inputs import RunInput
+from .inputs import RunInput, errors_as_notes
 
 TERMS = ("vanilla", "factored", "delta", "quadratic", "linear", "covariance", "alpha", "bias")
 MAX_SERIES = 60
@@ -17,7 +18,7 @@ MAX_SERIES = 60
 def credit_section(name: str, run: RunInput, spec: Spec, measured: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the section of one group, from one of its runs.
 
-    - `measured`: the result of `measured_terms`; empty if nothing was measured.
+    - `measured`: the result of `measure_terms`; empty if nothing was measured.
     """
     assert run.curves is not None
     curves, network = run.curves, spec.network.static
@@ -38,7 +39,7 @@ def credit_section(name: str, run: RunInput, spec: Spec, measured: dict[str, np.
     return section | {"drops": _drops(spec)}
 
 
-def measured_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
+def measure_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
     """Return the variance decomposition of one more rollout with the policy of a run, without changing its folder.
 
     Empty if training logged the decomposition, or if K drops no target.
@@ -46,19 +47,15 @@ def measured_terms(run: RunInput, spec: Spec, trusted: str | None, notes: list[s
     is_factored = not str(run.config["config"]["method"]).startswith(("ppo", "mappo"))
     if not _drops(spec) or not is_factored or not run.checkpoints or (run.curves is not None and run.curves.last):
         return {}
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            # A report starts no cluster.
-            is_ray = str(run.config["config"]["rollouts"]).startswith("ray")
-            inline: dict[str, Any] = {"rollouts": "inline"} if is_ray else {}
-            model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
-            try:
-                _, (metrics,) = model.updates(1)
-            finally:
-                model.close()
-    except Exception as error:  # such as a network without decomposition, or a failing environment
-        notes.append(f"{run.path.name}: the variance decomposition could not be measured: {error}")
-        return {}
+    metrics: dict[str, Any] = {}
+    # A network may have no decomposition, and an environment may fail.
+    with errors_as_notes(notes, f"{run.path.name}: the variance decomposition could not be measured"):
+        # A report starts no cluster.
+        is_ray = str(run.config["config"]["rollouts"]).startswith("ray")
+        inline: dict[str, Any] = {"rollouts": "inline"} if is_ray else {}
+        model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
+        with closing(model):
+            _, (metrics,) = model.updates(1)
     return {key: np.atleast_1d(np.asarray(x, float)) for key, x in metrics.items() if key.startswith("variance/")}
 
 

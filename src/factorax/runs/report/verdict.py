@@ -1,7 +1,6 @@
 """The verdict: what was trained, the return it reached, the baselines, and the part of the gain that comes from K."""
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from ..compare import Group, comparable_scores, short_name
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
 from ..statistics import Interval, iqm, normal_mean, short_number
 from .curves import GroupCurves
-from .inputs import DiscoveryInput, RunInput
+from .inputs import DiscoveryInput, RunInput, errors_as_notes
 
 _NAMES = {"vanilla": "vanilla PPO", "complete": "factored PPO with a complete K", "factored": "factored PPO"}
 
@@ -48,7 +47,7 @@ class RunGroup:
         return str(self.settings["problem"])
 
     @property
-    def compared(self) -> Group | None:
+    def as_group(self) -> Group | None:
         """The group in the form of `compare`, at the points that all runs have reached; None without returns."""
         if self.curves is None:
             return None
@@ -78,7 +77,7 @@ def run_verdicts(
     - `play`: whether the reference controller of the problem may be simulated.
     - `baselines`: known returns of the controller by problem; new ones are added.
     """
-    usable = [(group, compared) for group in groups if (compared := group.compared) is not None]
+    usable = [(group, compared) for group in groups if (compared := group.as_group) is not None]
     named = [replace(compared, name=f"{i}") for i, (_, compared) in enumerate(usable)]  # names may be equal
     gains = {entry["factored"]: entry for entry in split_gains(named)} if named else {}
     # Vanilla runs and those with a complete K are baselines; alone, they have verdicts of their own.
@@ -89,14 +88,14 @@ def run_verdicts(
         entry = gains.get(str(i), {})
         vanilla = usable[int(entry["vanilla"])][1] if "vanilla" in entry else None
         controller = _controller(group.problem, play, baselines, notes)
-        sentences = [f"{_trained(group, compared)} {_reached(group, compared, vanilla, entry, controller)}."]
+        sentences = [f"{_subject(group, compared)} {_result(group, compared, vanilla, entry, controller)}."]
         role = "complete" if group.has_every_edge and role_of(group.settings) == "factored" else role_of(group.settings)
         sentences.append(_parts(entry, role))
         sentences = [with_minus(sentence) for sentence in sentences]
         commands = tuple(line for lines in entry.get("train", {}).values() for line in lines[:ENOUGH_SEEDS])
         verdicts.append(Verdict(group.name, tuple(sentences), commands))
     for group in groups:
-        if group.compared is None:
+        if group.as_group is None:
             method, problem = _capital(_NAMES[role_of(group.settings)]), short_name(group.problem)
             verdicts.append(Verdict(group.name, (f"{method} on {problem}: no episode has ended yet.",)))
     return verdicts
@@ -115,7 +114,7 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _trained(group: RunGroup, compared: Group) -> str:
+def _subject(group: RunGroup, compared: Group) -> str:
     method = _NAMES[role_of(group.settings)]
     network = str(group.settings["network"])
     with_network = "" if network in ("own", "complete") else f" with the network {network}"
@@ -126,7 +125,7 @@ def _trained(group: RunGroup, compared: Group) -> str:
     )
 
 
-def _reached(
+def _result(
     group: RunGroup, compared: Group, vanilla: Group | None, entry: Mapping[str, Any], controller: Interval | None
 ) -> str:
     """Return the final return of a group and its baselines, all from evaluations or all from training: vanilla PPO with
@@ -169,13 +168,10 @@ def _controller(problem: str, play: bool, baselines: dict[str, Interval], notes:
     """Return the return of the reference controller of a problem, which is simulated if `play` is true."""
     family, controller = family_of(problem), reference_controller(problem)
     if play and problem not in baselines and family is not None and family.returns and controller:
-        try:
-            with warnings.catch_warnings(action="ignore"):
-                returns = imported(family.returns)(controller, problem, episodes=10, seed=0)
+        with errors_as_notes(notes, f"the controller {controller} could not be scored"):
+            returns = imported(family.returns)(controller, problem, episodes=10, seed=0)
             if returns is not None:
                 baselines[problem] = normal_mean(returns)
-        except (ValueError, FloatingPointError) as error:  # the rest of the report needs no controller
-            notes.append(f"the controller {controller} could not be scored: {error}")
     return baselines.get(problem)
 
 
