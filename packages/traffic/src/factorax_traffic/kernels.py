@@ -1,6 +1,6 @@
 """The layers of networks and their gradient as two kernels, for the large minibatches of large grids on a GPU.
 
-Nothing calls them at present.
+They are the architecture ``fused``: `mlp` with kernels where these pay, and layer by layer elsewhere.
 
 XLA computes one layer after another and writes the activations of each to memory, which takes most of the time of a
 minibatch of a million rows: every number is written and read several times. Here a program keeps the activations of
@@ -11,11 +11,15 @@ gradients are in memory. Products have the precision that XLA uses for such prod
 import functools
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from factorax.networks import Mlp
+from factorax.networks.mlp import MLP
 
 ROWS, WARPS = 64, 4
 """Number of rows that a program computes at once, and of warps that share them."""
@@ -255,3 +259,25 @@ def _backward(x: jax.Array, kernels: Any, biases: Any, gradient: jax.Array, acti
     shapes = jax.tree.map(lambda each: jax.ShapeDtypeStruct((nets, programs, *each.shape[1:]), jnp.float32), layers)
     sums = _call(kernel, nets * programs, GRADIENT_WARPS, shapes, x, gradient, layers)
     return _Layers(*jax.tree.map(lambda each: each.sum(axis=1), sums)).unpadded(kernels, biases)
+
+
+class FusedMLP(MLP):
+    """A multilayer perceptron that is one kernel where `can_fuse` holds.
+
+    The gradient with respect to its inputs is then 0: they must be data.
+    """
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Map ``(..., first size)`` to ``(..., last size)``."""
+        rows = x.reshape(-1, x.shape[-1])
+        if self.scales or not can_fuse(len(rows), self.kernels, self.activation):
+            return super().__call__(x)
+        one = [kernel[None] for kernel in self.kernels], [bias[None, None] for bias in self.biases]
+        return fused(rows, *one, self.activation)[0].reshape(*x.shape[:-1], -1)
+
+
+@dataclass(frozen=True)
+class Fused(Mlp):
+    """Fully connected layers as one kernel, for minibatches of 65,536 rows and more on a GPU."""
+
+    mlp: ClassVar[Any] = FusedMLP

@@ -26,6 +26,7 @@ def register() -> None:
         "sumo", f"{here}.families:sumo", example="sumo:3x3", files=f"{here}.families:sumo_reads_files", **grids
     )
     factorax.plugins.register("resco", f"{here}.families:resco", example="resco:cologne8", files="")
+    factorax.plugins.register_choice("architecture", "fused", f"{here}.kernels:Fused")
     factorax.plugins.register_command(
         "watch",
         f"{here}.commands:watch",
