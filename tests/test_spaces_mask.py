@@ -13,7 +13,7 @@ from gymnasium.vector import SyncVectorEnv
 from small_settings import SMALL
 
 import factorax as fx
-from factorax.ppo import Config, Learner, Program
+from factorax.ppo import Config, Learner
 from factorax.rollouts.environments import Environments
 from factorax.spaces import ActionMask, ActionSpace, sample_valid
 from factorax.structure import StructureWarning
@@ -82,26 +82,23 @@ def test_masked_choices_have_no_probability_and_the_others_share_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [{}, {"normalize_obs": True, "policy": "shared", "identity": 2}, {"architecture": "gru"}], ids=str
+    "settings",
+    [{}, {"normalize_obs": True, "policy": "shared,identity=2"}, {"architecture": "gru,sequence_length=3"}],
+    ids=str,
 )
 def test_masked_actions_are_never_sampled_in_training(settings):
-    settings = SMALL | {"sequence_length": 3} | settings
     for make in (Doors, fx.wrap(InInfo, fx.InfluenceNetwork.complete(2, 1), observe=["action_mask"])):
         Doors.tried.clear()
-        program = Program(Learner.of(make, config=Config(**settings)))
-        state, _ = program.update(program.learner.init())
-        program.update(state)
-        program.close()
+        fx.FactoredPPO(make, **SMALL | settings).learn(48, progress_bar=False).close()
         assert len(Doors.tried) >= 2 * SMALL["n_envs"] * SMALL["n_steps"]
         assert all(Doors.tried)
 
 
 def test_ignored_action_mask_in_info_warns():
-    program = Program(Learner.of(lambda: InInfo(), config=Config(**SMALL)))
-    state = program.learner.init()
+    model = fx.FactoredPPO(lambda: InInfo(), **SMALL)
     said = pytest.warns(StructureWarning, match=r"info\['action_mask'\]: is ignored.*observe=\['action_mask'\]")
     with said, pytest.raises(AssertionError, match="locked"):
-        program.update(state)
+        model.learn(24, progress_bar=False)
 
 
 def test_ignored_action_mask_in_info_of_a_vector_environment_warns():

@@ -13,7 +13,7 @@ SMALL = {"n_steps": 16, "batch_size": 8, "n_epochs": 1}
 
 def test_defaults_are_those_of_stable_baselines3():
     config = PPO("MlpPolicy", "CartPole-v1").config
-    assert (str(config.policy), str(config.method), config.n_envs, config.n_steps) == ("joint", "ppo", 1, 2048)
+    assert (config.policy.name, config.method.name, config.n_envs, config.n_steps) == ("joint", "ppo", 1, 2048)
     assert (config.batch_size, config.n_epochs, config.learning_rate) == (64, 10, 3e-4)
 
 

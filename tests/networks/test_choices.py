@@ -54,7 +54,7 @@ def settings(**changed):
 
 
 def test_a_choice_is_scored_by_its_own_part_alone():
-    learner = Learner.of(Levers, config=Config(**settings(identity=0)))
+    learner = Learner.of(Levers, config=Config(**settings(policy="shared,identity=0")))
     net = random_network(lambda: learner.init(0).agent.policy.net)
     local = np.random.default_rng(0).normal(size=(5, 3, 12)).astype(np.float32)
     score = eqx.filter_jit(lambda local: net(None, local))
@@ -67,11 +67,11 @@ def test_a_choice_is_scored_by_its_own_part_alone():
 
 
 def test_numpy_computes_the_same(monkeypatch):
-    model = FactoredPPO(Levers, **settings(identity=2))
+    model = FactoredPPO(Levers, **settings(policy="shared,identity=2"))
     rng = np.random.default_rng(0)
     agent = jax.tree.map(lambda x: np.float32(np.asarray(x) + 0.3 * rng.normal(size=x.shape)), model.state.agent)
     obs = rng.normal(size=(2, 36)).astype(np.float32)
-    policy = model.program.collector.plan.policy
+    policy = model.compiled.collector.plan.policy
     assert policy.by_choice
     local = Levers().local
     ours = type(policy)(**{**vars(policy), "local": local}).network(policy_arrays(agent.policy), 2)(obs)
@@ -104,4 +104,4 @@ def test_what_does_not_fit():
     with pytest.raises(ValueError, match="architecture: got 'choices', but the problem has no local observations"):
         FactoredPPO("CartPole-v1", policy="shared", architecture="choices")
     with pytest.raises(ValueError, match="architecture: got 'choices' with policy='joint', want policy='shared'"):
-        Config(policy="joint", architecture="choices")
+        FactoredPPO(Levers, **settings(policy="joint"))

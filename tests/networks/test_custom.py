@@ -63,7 +63,7 @@ def test_a_module_equal_to_ours_learns_the_same():
     state = ours.init()
     net = state.agent.policy.net
     assert isinstance(net, Joint)
-    theirs = Learner.of(BANDIT, config=Config(**SMALL, policy="joint", critic="none"), policy=same_as_ours(net))
+    theirs = Learner.of(BANDIT, config=Config(**SMALL, policy=same_as_ours(net), critic="none"))
     first, _ = jax.jit(ours.update)(state)
     second, _ = jax.jit(theirs.update)(theirs.init())
     for a, b in zip(jax.tree.leaves(first.agent), jax.tree.leaves(second.agent), strict=True):
@@ -77,11 +77,11 @@ def _weight_of(learner):
 
 
 def test_a_function_makes_a_module_for_every_seed_and_a_module_is_one_for_all():
-    learner = Learner.of(BANDIT, config=Config(**SMALL), policy=Own)
+    learner = Learner.of(BANDIT, config=Config(**SMALL, policy=Own))
     a, b = map(_weight_of(learner), (0, 1))
     assert not np.array_equal(a, b)
     module = Own(learner.spec, jax.random.key(7))
-    same = Learner.of(BANDIT, config=Config(**SMALL), policy=module)
+    same = Learner.of(BANDIT, config=Config(**SMALL, policy=module))
     a, b = map(_weight_of(same), (0, 1))
     np.testing.assert_array_equal(a, b)
 
@@ -118,7 +118,7 @@ def test_local_observations_are_handed_over():
             return local[:, :2] * self.scale
 
     problem = queues(3)
-    learner = Learner.of(problem, config=Config(**SMALL), policy=Looks(jnp.ones(())))
+    learner = Learner.of(problem, config=Config(**SMALL, policy=Looks(jnp.ones(()))))
     eqx.filter_eval_shape(learner.init)
     spec = Spec.of(problem)
     assert set(seen) == {((spec.n_inputs,), spec.local_of(np.zeros(spec.n_inputs), np).shape)}
@@ -148,6 +148,7 @@ class Counter(eqx.Module):
 
     bias: jax.Array
     memory: int = eqx.field(static=True, default=1)
+    sequence_length: int = eqx.field(static=True, default=3)
 
     def __call__(self, obs, local, memory):
         return self.bias + memory[0], memory + 1
@@ -155,15 +156,14 @@ class Counter(eqx.Module):
 
 @pytest.mark.slow
 def test_a_module_may_remember():
-    settings = SMALL | {"sequence_length": 3}
-    learner = Learner.of(queues(2), config=Config(**settings), policy=lambda spec, key: Counter(jnp.zeros((6, 2))))
+    learner = Learner.of(queues(2), config=Config(**SMALL, policy=lambda spec, key: Counter(jnp.zeros((6, 2)))))
     state = learner.init()
     _, _, t = learner.collector.collect(learner.behaviour(state), state.environments, state.key)
     np.testing.assert_array_equal(t.memory[..., 0], np.broadcast_to(np.arange(6.0)[:, None], (6, 4)))
     net = state.agent.policy.net
     starts = np.zeros((6, 4), bool)
     starts[2, 1] = True
-    out, _, after = net.unroll(t.obs, learner.see(t.obs), t.memory[0], starts)
+    out, _, after = net.unroll(t.obs, learner.rule.local(t.obs), t.memory[0], starts)
     np.testing.assert_array_equal(after[:, 1, 0], [1, 2, 1, 2, 3, 4])
     np.testing.assert_array_equal(out[:, 0, 0, 0], np.arange(6))
     new, metrics = jax.jit(learner.update)(state)
@@ -203,9 +203,3 @@ def test_an_error_inside_a_module_says_what_it_was_called_with():
     with pytest.raises(TypeError) as error:
         FactoredPPO(BANDIT, policy=Fails(), **SMALL)
     assert "policy: in Fails, called with one observation" in "".join(error.value.__notes__)
-
-
-def test_an_initialiser_without_built_in_layers_is_refused():
-    own = {"policy": lambda spec, key: None, "critic": lambda spec, key: None}
-    with pytest.raises(ValueError, match=r"init: got .* policy and critic"):
-        Learner.of(BANDIT, config=Config(**SMALL), init=jax.nn.initializers.normal(), **own)

@@ -7,13 +7,12 @@ import gymnasium as gym
 import jax
 import numpy as np
 import pytest
-from factorax.ppo.agents import own_modules
 from gymnasium import spaces
 
 from factorax import FactoredPPO
-from factorax.ppo import Config, Learner, Program
+from factorax.ppo import Compiled, Config, Learner
 
-SETTINGS = {"n_envs": 5, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden": (8,), "sequence_length": 4}
+SETTINGS = {"n_envs": 5, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden": (8,)}
 
 
 class Watching(gym.Env):
@@ -63,14 +62,15 @@ class Own(eqx.Module):
 
 CASES = {
     "a user's module": (Watching, {"policy": Own, "normalize_obs": True}),
-    "gru": (Watching, {"architecture": "gru"}),
+    "gru": (Watching, {"architecture": "gru,sequence_length=4"}),
     "lstm, state-dependent, normalised": (
         Watching,
-        {"architecture": "lstm", "policy": "shared", "identity": 8, "std": "state", "normalize_obs": True},
+        {"architecture": "lstm,sequence_length=4", "policy": "shared,identity=8", "normalize_obs": True}
+        | {"distribution": "scale,std=state"},
     ),
     "conv": (Camera, {"architecture": "conv"}),
-    "attention": (Watching, {"architecture": "attention", "policy": "shared", "identity": 8}),
-    "layer norm": (Watching, {"layer_norm": True, "policy": "independent"}),
+    "attention": (Watching, {"architecture": "attention", "policy": "shared,identity=8"}),
+    "layer norm": (Watching, {"architecture": "mlp,layer_norm=true", "policy": "independent"}),
 }
 
 
@@ -79,13 +79,12 @@ WORKERS = {"gru": (1, 3)}
 
 
 def learner_of(env, settings, **who):
-    settings = SETTINGS | settings | who
-    return Learner.of(env, **own_modules(settings), config=Config(**settings))
+    return Learner.of(env, config=Config(**SETTINGS | settings | who))
 
 
 def rollouts(env, settings, **who):
     """Three rollouts with a policy that changes in between, and the memory that is stored with them."""
-    program = Program(learner_of(env, settings, **who))
+    program = Compiled(learner_of(env, settings, **who))
     state, found = program.learner.init(), []
     for _ in range(3):
         _, key, transitions = program.collector.collect(program.learner.behaviour(state), state.environments, state.key)
@@ -106,7 +105,7 @@ def test_workers_give_what_this_process_gives(name):
     env, settings = CASES[name]
     here, episodes = rollouts(env, settings)
     for workers in WORKERS.get(name, (2,)):
-        there, others = rollouts(env, settings, rollouts="processes", workers=workers)
+        there, others = rollouts(env, settings, rollouts=f"processes,workers={workers}")
         for ours, theirs in zip(here, there, strict=True):
             for field, a, b in zip(ours._fields, ours, theirs, strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=field)
@@ -121,7 +120,7 @@ def test_the_policy_of_a_worker_is_that_of_the_learner(name):
     env, settings = CASES[name]
     learner = learner_of(env, settings)
     state = learner.init()
-    program = Program(learner)
+    program = Compiled(learner)
     _, _, t = program.collector.collect(program.learner.behaviour(state), state.environments, state.key)
     policy, arrays = program.collector.plan.policy, learner.behaviour(state).arrays()
     policy = dataclasses.replace(policy, local=None)
@@ -136,15 +135,15 @@ def test_the_policy_of_a_worker_is_that_of_the_learner(name):
         for i in np.flatnonzero(ended[step]):
             act.restart(int(i))
     obs = learner.normalised(state.obs, t.obs)
-    parameters, _ = state.agent.policy.at(obs, learner.see(obs), t.memory)
+    parameters, _ = state.agent.policy.at(obs, learner.rule.local(obs), t.memory)
     np.testing.assert_allclose(np.stack(outputs), parameters, atol=1e-5)
     program.close()
 
 
 @pytest.mark.slow
 def test_a_run_with_memory_resumes_bit_for_bit(tmp_path):
-    whole = FactoredPPO(Watching, architecture="gru", **SETTINGS).learn(160, progress_bar=False)
-    half = FactoredPPO(Watching, architecture="gru", **SETTINGS).learn(80, progress_bar=False)
+    whole = FactoredPPO(Watching, architecture="gru,sequence_length=4", **SETTINGS).learn(160, progress_bar=False)
+    half = FactoredPPO(Watching, architecture="gru,sequence_length=4", **SETTINGS).learn(80, progress_bar=False)
     half.save(tmp_path / "half")
     again = FactoredPPO.load(tmp_path / "half", Watching)
     again.learn(80, reset_num_timesteps=False, progress_bar=False)

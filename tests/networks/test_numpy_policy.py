@@ -31,9 +31,9 @@ def learner_of(space="mixed", policy="joint", **settings):
 
 
 def policy_of(learner):
-    local = None if learner.config.policy == "joint" else learner.spec.local
+    local = None if learner.config.policy.name == "joint" else learner.spec.local
     spec = learner.spec
-    return NumpyPolicy(space=spec.components, kind=learner.config.policy, factors=spec.factors, local=local)
+    return NumpyPolicy(space=spec.components, kind=learner.config.policy.name, factors=spec.factors, local=local)
 
 
 @pytest.mark.slow
@@ -41,9 +41,9 @@ def policy_of(learner):
     ("space", "policy", "settings"),
     [
         ("categorical", "joint", {}),
-        ("gaussian", "joint", {"normalize_obs": True, "bounded": "tanh"}),
-        ("gaussian", "joint", {"bounded": "beta"}),
-        ("mixed", "shared", {"bounded": "beta"}),
+        ("gaussian", "joint", {"normalize_obs": True, "distribution": "tanh"}),
+        ("gaussian", "joint", {"distribution": "beta"}),
+        ("mixed", "shared", {"distribution": "beta"}),
         ("mixed", "shared", {"normalize_obs": True}),
         ("bernoulli", "shared", {}),
         ("mixed", "independent", {}),
@@ -55,7 +55,7 @@ def test_log_probabilities_are_those_of_the_learner(space, policy, settings):
     policy, arrays = policy_of(learner), learner.behaviour(state).arrays()
     ours = policy.network(arrays, len(obs))(obs)
     normalised = learner.normalised(state.obs, obs)
-    theirs, spread = state.agent.policy(normalised, learner.see(normalised))
+    theirs, spread = state.agent.policy(normalised, learner.rule.local(normalised))
     action = learner.act(state, jax.random.key(0), obs)
     np.testing.assert_allclose(
         learner.spec.components.log_prob(jnp.asarray(ours), spread, action),
@@ -97,7 +97,7 @@ def test_the_one_of_the_biases_stays_exactly_one(activation):
                 biases=(np.full(width, constant, np.float32), np.zeros(1, np.float32)),
                 identity=None,
                 log_std=np.zeros(1, np.float32),
-                colour=np.zeros((0, 0, 0), np.float32),
+                mixing=np.zeros((0, 0, 0), np.float32),
             ),
             kind="joint",
             shape=(1, 1, 1),
@@ -191,7 +191,7 @@ def test_actions_have_the_distribution_of_the_policy():
 @pytest.mark.slow
 def test_a_covariance_within_a_factor():
     net = InfluenceNetwork.complete(3, 3).factor(Factorisation([[0, 2], [1]], 3))
-    learner = Learner.of(lambda: Drift("gaussian"), net, Config(covariance="full", **SMALL))
+    learner = Learner.of(lambda: Drift("gaussian"), net, Config(distribution="scale,std=full", **SMALL))
     state = learner.init(0)
     mixing = state.agent.policy.spread.mixing.at[0, 1, 0].set(0.8)
     spread = state.agent.policy.spread._replace(mixing=mixing, log_std=jnp.float32([0.1, -0.4, 0.2]))
@@ -206,10 +206,10 @@ def test_a_covariance_within_a_factor():
     assert abs(np.cov(drawn.T)[0, 1]) < 0.03 < np.cov(drawn.T)[0, 2]
 
 
-@pytest.mark.parametrize("bounded", ["scale", "clip", "tanh", "beta"])
-def test_actions_depend_on_the_environments_own_noise_alone(bounded):
+@pytest.mark.parametrize("distribution", ["scale", "clip", "tanh", "beta"])
+def test_actions_depend_on_the_environments_own_noise_alone(distribution):
     """Bit for bit: the actions of one environment are the same alone and in a batch."""
-    learner, state = learner_of("gaussian", bounded=bounded)
+    learner, state = learner_of("gaussian", distribution=distribution)
     policy, arrays = policy_of(learner), learner.behaviour(state).arrays()
     obs = np.random.default_rng(0).normal(size=(4, 11, 5)).astype(np.float32)
     noise = np.stack([policy.draw(np.random.default_rng(i), arrays, 4) for i in range(11)], axis=1)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ppo.helping import random_network
+from ppo.helping import loss_of, random_network, samples_of
 from small_settings import SMALL
 
 from factorax import FactoredPPO, InfluenceNetwork
@@ -14,19 +14,21 @@ from factorax.discovery import intervene
 from factorax.discovery.batch import collect
 from factorax.networks.recurrent import Cell
 from factorax.ppo import Config, Learner
+from factorax.ppo.losses import standardise
 from factorax.problems import queues
 from factorax.spec import Spec
 
-SETTINGS = (
-    SMALL
-    | {"n_envs": 3, "n_steps": 12, "batch_size": 18, "n_epochs": 1, "sequence_length": 6, "hidden": (8, 8)}
-    | {"trunk": "separate"}
-)
+SETTINGS = SMALL | {"n_envs": 3, "n_steps": 12, "batch_size": 18, "hidden": (8, 8), "critic": "auto,trunk=separate"}
+LENGTH = 6
+"""Length of sequences."""
 ARRANGEMENTS = ["joint", "shared", "independent"]
 
 
 def learner_of(architecture="gru", policy="joint", **settings):
-    return Learner.of(queues(3), config=Config(architecture=architecture, policy=policy, **SETTINGS | settings))
+    return Learner.of(
+        queues(3),
+        config=Config(architecture=f"{architecture},sequence_length={LENGTH}", policy=policy, **SETTINGS | settings),
+    )
 
 
 def test_a_gru_is_that_of_equinox():
@@ -72,7 +74,7 @@ def test_sequences_are_steps_one_after_another(architecture, policy):
     learner = learner_of(architecture, policy)
     spec, net = learner.spec, random_network(lambda: learner.init().agent.policy.net)
     step, unroll = (
-        eqx.filter_jit(lambda obs, *rest, call=call: call(obs, learner.see(obs), *rest))
+        eqx.filter_jit(lambda obs, *rest, call=call: call(obs, learner.rule.local(obs), *rest))
         for call in (net.step, net.unroll)
     )
     rng = np.random.default_rng(0)
@@ -140,26 +142,28 @@ def losses(learner, state, transitions):
     @eqx.filter_jit
     def prepare(state, transitions):
         """Also an agent that did not act, so that ratios are not one."""
-        batch, *_ = learner.training_batch(state, transitions)
-        batch, _ = learner._remembered(state, batch)
+        batch, *_ = learner.rollout(state, transitions)
+        before, _ = state.agent.critic_memories(
+            batch.obs, batch.local, state.critic_memory, batch.starts, batch.ended[-1]
+        )
+        batch = batch._replace(critic_memory=before)
         agent = jax.tree.map(lambda x: x + 0.05 * jnp.cos(jnp.arange(x.size).reshape(x.shape)), state.agent)
-        return batch, rule.samples(state.agent, batch), agent
+        return batch, samples_of(rule, state.agent, batch), agent
 
     batch, samples, agent = prepare(state, transitions)
-    old = state.agent.policy.spread
 
     def ours(agent):
-        order = np.concatenate([np.arange(c.n_envs * c.n_steps).reshape(-1, c.sequence_length, c.n_envs)], axis=0)
+        order = np.concatenate([np.arange(c.n_envs * c.n_steps).reshape(-1, LENGTH, c.n_envs)], axis=0)
         parts = [jax.tree.map(lambda x, i=i: x[i.ravel()], samples) for i in order]
-        return sum(rule.loss(agent, part, old, jnp.float32(0))[0] for part in parts) / len(parts)
+        return sum(loss_of(rule, agent, part, length=LENGTH) for part in parts) / len(parts)
 
     def by_hand(agent):
         """Every sequence from its stored memory, one step after another, in a Python loop."""
         total = 0.0
-        for first in range(0, c.n_steps, c.sequence_length):
+        for first in range(0, c.n_steps, LENGTH):
             outs, values = [], []
             memory, remembered = batch.memory[first], batch.critic_memory[first]
-            for t in range(first, first + c.sequence_length):
+            for t in range(first, first + LENGTH):
                 if t > first:
                     ended = (batch.terminated | batch.truncated)[t - 1][:, None]
                     memory, remembered = jnp.where(ended, 0.0, memory), jnp.where(ended, 0.0, remembered)
@@ -168,15 +172,15 @@ def losses(learner, state, transitions):
                 value, remembered = agent.critic.step(batch.obs[t], local, remembered)
                 outs.append(out)
                 values.append(value)
-            part = slice(first * c.n_envs, (first + c.sequence_length) * c.n_envs)
+            part = slice(first * c.n_envs, (first + LENGTH) * c.n_envs)
             some = jax.tree.map(lambda x, part=part: x[part], samples)
             log_prob = rule.log_prob((jnp.concatenate(outs), agent.policy.spread), some.action)
             ratio = jnp.exp(log_prob - some.log_prob)
-            credit = rule.standardised(some)
+            credit = standardise(some.credit, some.acted)
             gain = jnp.minimum(ratio * credit, jnp.clip(ratio, 1 - c.clip_range, 1 + c.clip_range) * credit)
             value_loss = ((some.returns - jnp.concatenate(values)) ** 2).mean()
             total = total - gain.sum(axis=-1).mean() + c.vf_coef * value_loss
-        return total / (c.n_steps // c.sequence_length)
+        return total / (c.n_steps // LENGTH)
 
     return tuple(eqx.filter_jit(eqx.filter_value_and_grad(loss))(agent) for loss in (ours, by_hand))
 
@@ -196,7 +200,7 @@ def test_the_loss_and_its_gradient_are_those_of_an_unrolled_computation(architec
     @jax.jit
     def after(obs, memory):
         obs = learner.normalised(state.obs, obs)
-        return state.agent.policy.step(obs, learner.see(obs), memory)[1]
+        return state.agent.policy.step(obs, learner.rule.local(obs), memory)[1]
 
     for t, i in ((4, 1), (8, 0)):
         for later in range(t, 11):
@@ -216,7 +220,7 @@ def test_the_memory_in_a_rollout_is_that_of_its_episodes():
     state = learner.init()
     collect = lambda state: learner.collector.collect(learner.behaviour(state), state.environments, state.key)  # noqa: E731
     _, _, t = jax.jit(collect)(state)
-    remember = jax.jit(lambda obs, memory: state.agent.policy.step(obs, learner.see(obs), memory)[1])
+    remember = jax.jit(lambda obs, memory: state.agent.policy.step(obs, learner.rule.local(obs), memory)[1])
     ended, obs = np.asarray(t.terminated | t.truncated), np.asarray(t.obs)
     memory = np.zeros_like(t.memory[0])
     for step in range(24):
@@ -248,14 +252,14 @@ class Remember(gym.Env):
 def test_what_was_seen_before_is_remembered():
     """Without a memory the mean return is one half."""
     options = {"n_envs": 16, "n_steps": 32, "batch_size": 128, "hidden": (16,), "learning_rate": 1e-2}
-    model = FactoredPPO(Remember, InfluenceNetwork.complete(1, 1), architecture="gru", sequence_length=8, **options)
+    model = FactoredPPO(Remember, InfluenceNetwork.complete(1, 1), architecture="gru,sequence_length=8", **options)
     model.learn(16 * 32 * 20, progress_bar=False)
     assert model.evaluate(50)["return"] > 0.9
     model.close()
 
 
 def test_states_are_handed_out_and_taken_back():
-    model = FactoredPPO(Remember, architecture="gru", **SETTINGS)
+    model = FactoredPPO(Remember, architecture=f"gru,sequence_length={LENGTH}", **SETTINGS)
     obs = np.float32([1, 0])
     _, state = model.predict(obs, deterministic=True)
     assert state.shape == (1, 8)
@@ -273,14 +277,13 @@ def test_states_are_handed_out_and_taken_back():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sequence_length": 5}, "sequence_length: got 5, want a divisor of n_steps = 12, such as 1"),
+        ({"architecture": "gru,sequence_length=5"}, "sequence_length: got 5, want a divisor of n_steps = 12"),
         ({"hidden": ()}, r"hidden: got \(\) with architecture='gru', want at least one layer"),
-        ({"layer_norm": True}, "layer_norm: got True with architecture='gru', want False"),
     ],
 )
 def test_settings_that_do_not_go_together(settings, message):
     with pytest.raises(ValueError, match=message):
-        Config(**SETTINGS | {"architecture": "gru"} | settings)
+        Learner.of(queues(3), config=Config(**SETTINGS | {"architecture": "gru"} | settings))
 
 
 def test_a_spec_is_all_that_shapes_need():
@@ -288,7 +291,7 @@ def test_a_spec_is_all_that_shapes_need():
 
 
 def test_discovery_wants_a_policy_that_does_not_remember():
-    model = FactoredPPO("queues:2", architecture="gru", **SETTINGS)
+    model = FactoredPPO("queues:2", architecture=f"gru,sequence_length={LENGTH}", **SETTINGS)
     for discover in (intervene, collect):
         with pytest.raises(ValueError, match="policy: got a model with architecture='gru', which is recurrent"):
             discover(queues(2), policy=model)

@@ -12,15 +12,16 @@ from factorax.problems import contextual_bandit, queues
 
 
 def test_a_value_is_linear_in_the_policys_features():
-    learner = Learner.of(contextual_bandit(3), config=Config(**SMALL, policy="joint", critic="target", trunk="shared"))
+    learner = Learner.of(contextual_bandit(3), config=Config(**SMALL, policy="joint", critic="target,trunk=shared"))
     agent = random_network(lambda: learner.init().agent)
     obs = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 
     @eqx.filter_jit
     def values_and_gradient(agent):
         head, features = agent.critic.net, agent.policy.net.net.features(obs)
-        gradient = eqx.filter_grad(lambda agent: learner.rule.values(agent, obs, None).sum())(agent)
-        return learner.rule.values(agent, obs, None), features @ head.kernel + head.bias, gradient
+        values = lambda agent: agent.values(obs, None, (None, None))[0]  # noqa: E731
+        gradient = eqx.filter_grad(lambda agent: values(agent).sum())(agent)
+        return values(agent), features @ head.kernel + head.bias, gradient
 
     got, want, gradient = values_and_gradient(agent)
     np.testing.assert_allclose(got, want, atol=1e-6)
@@ -28,10 +29,10 @@ def test_a_value_is_linear_in_the_policys_features():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["mlp", "gru"])
+@pytest.mark.parametrize("architecture", ["mlp", "gru,sequence_length=3"])
 @pytest.mark.parametrize("critic", ["target", "factor"])
 def test_it_trains_with_every_arrangement(architecture, critic):
-    settings = SMALL | {"policy": "shared", "critic": critic, "trunk": "shared", "sequence_length": 3}
+    settings = SMALL | {"policy": "shared", "critic": f"{critic},trunk=shared"}
     learner = Learner.of(queues(2), config=Config(architecture=architecture, **settings))
     state, metrics = jax.jit(learner.update)(learner.init())
     assert np.isfinite(metrics["train/value_loss"])
