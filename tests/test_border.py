@@ -55,15 +55,15 @@ def bandit():
     return problems.BanditEnv(problems.search_bandit([1.0, 2.0]))
 
 
-def first_environment(env, **arguments):
-    """Wrap an environment or a function; the arguments of a function are checked with its first environment."""
-    wrapped = fx.wrap(env, **arguments)
-    return wrapped() if callable(wrapped) else wrapped
-
-
 def joint(params, obs, action):
     """One log-probability for all actions, where one per factor is wanted."""
     return independent(params, obs, action).sum()
+
+
+def wrap(env, **arguments):
+    """Wrap an environment, or wrap a factory and let it create its first environment, which checks the rest."""
+    wrapped = fx.wrap(env, **arguments)
+    return wrapped() if callable(wrapped) else wrapped
 
 
 @cache
@@ -210,7 +210,7 @@ BORDERS = (
     ),
     Border(
         "wrap",
-        first_environment,
+        wrap,
         {"env": bandit, "network": np.eye(2)},
         {
             "env": NOT_ENVIRONMENTS,

@@ -78,7 +78,7 @@ def write(folder):
     zeros = np.zeros((2, 2))
     found = {"effect": zeros, "p_value": zeros, "samples": zeros.astype(int), "method": "score", "kind": "return"}
     Discovery(**found, actions=("a", "b"), targets=("c", "d")).save(folder / "found.safetensors")
-    settings = Config(target_kl=0.1, architecture="gru,sequence_length=8", method="natural,kl=0.02").to_json()
+    settings = Config(critic="factor,trunk=shared", distribution="tanh,initial_log_std=-1.0").to_json()
     config = {"format": FORMAT, "problem": "chain:3", "network": "own", "config": settings}
     (folder / "config.json").write_text(json.dumps(config))
     rows = [{"time/total_timesteps": 40 * k, "train/loss": 0.5, "factor/kl": [0.1, 0.2]} for k in range(3)]

@@ -13,7 +13,7 @@ from gymnasium.vector import SyncVectorEnv
 from small_settings import SMALL
 
 import factorax as fx
-from factorax.ppo import Config, FactoredPPO, Learner
+from factorax.ppo import Config, Learner
 from factorax.rollouts.environments import Environments
 from factorax.spaces import ActionMask, ActionSpace, sample_valid
 from factorax.structure import StructureWarning
@@ -89,15 +89,13 @@ def test_masked_choices_have_no_probability_and_the_others_share_it():
 def test_masked_actions_are_never_sampled_in_training(settings):
     for make in (Doors, fx.wrap(InInfo, fx.InfluenceNetwork.complete(2, 1), observe=["action_mask"])):
         Doors.tried.clear()
-        model = FactoredPPO(make, **SMALL, **settings)
-        model.learn(48, progress_bar=False)
-        model.close()
+        fx.FactoredPPO(make, **SMALL | settings).learn(48, progress_bar=False).close()
         assert len(Doors.tried) >= 2 * SMALL["n_envs"] * SMALL["n_steps"]
         assert all(Doors.tried)
 
 
 def test_ignored_action_mask_in_info_warns():
-    model = FactoredPPO(lambda: InInfo(), **SMALL)
+    model = fx.FactoredPPO(lambda: InInfo(), **SMALL)
     said = pytest.warns(StructureWarning, match=r"info\['action_mask'\]: is ignored.*observe=\['action_mask'\]")
     with said, pytest.raises(AssertionError, match="locked"):
         model.learn(24, progress_bar=False)

@@ -14,4 +14,4 @@ from factorax.problems import chain
 @pytest.fixture(params=["scale", "clip", "tanh", "beta"])
 def bounded_model(request):
     problem = dataclasses.replace(chain(3, horizon=8), action_space=gym.spaces.Box(-1.0, 1.0, (3,), np.float32))
-    return FactoredPPO(problem, bounded=request.param, **SMALL)
+    return FactoredPPO(problem, distribution=request.param, **SMALL)

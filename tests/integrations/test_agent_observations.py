@@ -61,7 +61,7 @@ def test_images_of_agents_reach_networks_in_rows_and_columns():
     assert [obs[agent].mean() for agent in env.possible_agents] == [0, 9, 9]  # the first has died
     spec = Spec.of(make)
     assert [part.shape for part in spec.observations.images] == [IMAGE.shape] * 3
-    settings = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "policy": "shared", "identity": 3}
+    settings = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "policy": "shared,identity=3"}
     with pytest.raises(TypeError, match=r"observation space\['agent_0'\]: got an image of shape \(4, 4, 3\), want vec"):
         fx.FactoredPPO(make, **settings)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import factorax as fx
+from factorax.networks import policy_arrays
 from factorax.ppo import FactoredPPO
 from factorax.rollouts import InlineBackend, Iteration, LostWarning
 from factorax.spec import Spec
@@ -66,7 +67,7 @@ class Alone(gym.Env):
 
 
 def same(a, b):
-    for x, y in zip(*(model.state.agent.policy.to_numpy().kernels for model in (a, b)), strict=True):
+    for x, y in zip(*(policy_arrays(model.state.agent.policy).kernels for model in (a, b)), strict=True):
         np.testing.assert_array_equal(x, y)
 
 
@@ -105,14 +106,13 @@ def test_episodes_are_those_of_the_cases_one_by_one_also_after_a_checkpoint(tmp_
 @pytest.mark.slow
 def test_workers_hold_simulators_of_their_own():
     models = [
-        FactoredPPO(
-            fx.integrations.from_batched(Walks, num_envs=2), n_envs=4, rollouts=rollouts, workers=workers, **SETTINGS
-        )
-        for rollouts, workers in (("inline", 0), ("processes", 2))
+        FactoredPPO(fx.integrations.from_batched(Walks, num_envs=2), n_envs=4, rollouts=rollouts, **SETTINGS)
+        for rollouts in ("inline", "processes,workers=2", "processes,workers=6")  # at most one for each simulator
     ]
     for model in models:
         model.learn(64, progress_bar=False).close()
-    same(*models)
+    for each in models[1:]:
+        same(models[0], each)
 
 
 def test_a_check_of_the_problem_and_closing():

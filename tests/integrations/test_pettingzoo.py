@@ -84,7 +84,7 @@ def test_it_passes_the_checks_and_is_learnt_from():
     fx.check_problem(make, steps=20)
     settings = {"n_envs": 2, "n_steps": 12, "batch_size": 24, "n_epochs": 1, "hidden": (8,), "policy": "shared"}
     ppo = FactoredPPO(make, **settings).learn(24, progress_bar=False)
-    assert ppo.learner.see(np.zeros(9, np.float32)).shape == (3, 3)
+    assert ppo.learner.rule.local(np.zeros(9, np.float32)).shape == (3, 3)
     want = np.array([23, 90, 201.0])
     np.testing.assert_allclose(ppo.evaluate(2)["targets"], want)
     np.testing.assert_allclose(ppo.evaluate(2)["return"], want @ [1.0, 0.5, 0.1])

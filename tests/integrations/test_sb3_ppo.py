@@ -13,7 +13,7 @@ SMALL = {"n_steps": 16, "batch_size": 8, "n_epochs": 1}
 
 def test_defaults_are_those_of_stable_baselines3():
     config = PPO("MlpPolicy", "CartPole-v1").config
-    assert (config.policy, config.estimator, config.n_envs, config.n_steps) == ("joint", "vanilla", 1, 2048)
+    assert (config.policy.name, config.method.name, config.n_envs, config.n_steps) == ("joint", "ppo", 1, 2048)
     assert (config.batch_size, config.n_epochs, config.learning_rate) == (64, 10, 3e-4)
 
 
@@ -39,14 +39,14 @@ def test_the_users_environment_is_stepped_and_stays_open():
 
 
 def test_a_problem_with_a_network_is_factored():
-    assert PPO("MlpPolicy", chain(3), n_steps=32, n_envs=2).config.estimator == "factored"
+    assert PPO("MlpPolicy", chain(3), n_steps=32, n_envs=2).config.method.name == "factored"
 
 
 def test_policy_kwargs():
     kwargs = {"net_arch": {"pi": [8, 4], "vf": [8, 4]}, "log_std_init": -1.0}
     kwargs["activation_fn"] = type("ReLU", (), {})  # as torch.nn.ReLU
     config = PPO("MlpPolicy", "CartPole-v1", policy_kwargs=kwargs).config
-    assert (config.hidden, config.initial_log_std, config.activation) == ((8, 4), -1.0, "relu")
+    assert (config.hidden, config.distribution.initial_log_std, config.activation) == ((8, 4), -1.0, "relu")
     with pytest.raises(ValueError, match="want the same layers for both networks"):
         PPO("MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [4]}})
     with pytest.raises(ValueError, match="policy_kwargs: got 'ortho_init', want one of net_arch"):

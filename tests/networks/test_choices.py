@@ -103,3 +103,5 @@ def test_what_does_not_fit():
         FactoredPPO(Uneven, **settings())
     with pytest.raises(ValueError, match="architecture: got 'choices', but the problem has no local observations"):
         FactoredPPO("CartPole-v1", policy="shared", architecture="choices")
+    with pytest.raises(ValueError, match="architecture: got 'choices' with policy='joint', want policy='shared'"):
+        FactoredPPO(Levers, **settings(policy="joint"))

@@ -156,8 +156,7 @@ class Counter(eqx.Module):
 
 @pytest.mark.slow
 def test_a_module_may_remember():
-    config = Config(**SMALL, policy=lambda spec, key: Counter(jnp.zeros((6, 2))))
-    learner = Learner.of(queues(2), config=config)
+    learner = Learner.of(queues(2), config=Config(**SMALL, policy=lambda spec, key: Counter(jnp.zeros((6, 2)))))
     state = learner.init()
     _, _, t = learner.collector.collect(learner.behaviour(state), state.environments, state.key)
     np.testing.assert_array_equal(t.memory[..., 0], np.broadcast_to(np.arange(6.0)[:, None], (6, 4)))

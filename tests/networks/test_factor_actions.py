@@ -10,6 +10,7 @@ import pytest
 import factorax as fx
 from factorax.networks.factor_actions import FactorActions, default_actions, encoded_actions
 from factorax.ppo import Config, Learner
+from factorax.ppo.methods import Coma, DifferenceRewards
 from factorax.problems import chain, contextual_bandit, queues
 from factorax.spec import Spec
 
@@ -52,17 +53,17 @@ def test_encodings():
 @pytest.mark.parametrize(
     ("problem", "method", "message"),
     [
-        (chain(3), "coma", "critic: got one that enumerates .* component 0 is continuous; want discrete"),
-        (chain(3), "difference-rewards", "component 0 is continuous; want discrete actions, .* or a default_action"),
-        (chain(3), "difference-rewards,default_action=0:0", "default_action: got 2 numbers, want 3"),
-        (chain(3), "difference-rewards,default_action=0:0:7", "got 7 for component 2, want one from -2 to 2"),
-        (queues(2, 2), "difference-rewards,default_action=0.5", "got 0.5 for component 0, want a whole number from 0"),
-        (queues(2, 2), "difference-rewards,default_action=2", "got 2 for component 0, want a whole number from 0 to 1"),
+        (chain(3), Coma(), "critic: got one that enumerates .* component 0 is continuous; want discrete"),
+        (chain(3), DifferenceRewards(), "component 0 is continuous; want discrete actions, .* or a default_action"),
+        (chain(3), DifferenceRewards((0, 0)), "default_action: got 2 numbers, want 3"),
+        (chain(3), DifferenceRewards((0, 0, 7)), "got 7 for component 2, want one from -2 to 2"),
+        (queues(2, 2), DifferenceRewards((0.5,)), "got 0.5 for component 0, want a whole number from 0 to 1"),
+        (queues(2, 2), DifferenceRewards((2,)), "got 2 for component 0, want a whole number from 0 to 1"),
     ],
 )
 def test_what_does_not_fit_the_problem_is_refused(problem, method, message):
     with pytest.raises(ValueError, match=message):
-        Learner.of(problem, config=Config(method=method))
+        Learner.of(problem, config=Config(method=method, policy="shared"))
 
 
 def test_too_many_joint_actions_are_refused():

@@ -65,12 +65,8 @@ CASES = {
     "gru": (Watching, {"architecture": "gru,sequence_length=4"}),
     "lstm, state-dependent, normalised": (
         Watching,
-        {
-            "architecture": "lstm,sequence_length=4",
-            "policy": "shared,identity=8",
-            "distribution": "scale,std=state",
-            "normalize_obs": True,
-        },
+        {"architecture": "lstm,sequence_length=4", "policy": "shared,identity=8", "normalize_obs": True}
+        | {"distribution": "scale,std=state"},
     ),
     "conv": (Camera, {"architecture": "conv"}),
     "attention": (Watching, {"architecture": "attention", "policy": "shared,identity=8"}),
@@ -88,21 +84,19 @@ def learner_of(env, settings, **who):
 
 def rollouts(env, settings, **who):
     """Three rollouts with a policy that changes in between, and the memory that is stored with them."""
-    programs = Compiled(learner_of(env, settings, **who))
-    state, rows = programs.learner.init(), []
+    program = Compiled(learner_of(env, settings, **who))
+    state, found = program.learner.init(), []
     for _ in range(3):
-        _, key, transitions = programs.collector.collect(
-            programs.learner.behaviour(state), state.environments, state.key
-        )
-        rows.append(jax.tree.map(np.array, transitions))
+        _, key, transitions = program.collector.collect(program.learner.behaviour(state), state.environments, state.key)
+        found.append(jax.tree.map(np.array, transitions))
         state = state._replace(
             key=jax.random.split(key)[0],
             agent=jax.tree.map(lambda x: x * 1.1 if eqx.is_inexact_array(x) else x, state.agent),
             timesteps=state.timesteps + 40,
         )
-    episodes = programs.collector.episodes
-    programs.close()
-    return rows, episodes
+    episodes = program.collector.episodes
+    program.close()
+    return found, episodes
 
 
 @pytest.mark.slow
@@ -126,9 +120,9 @@ def test_the_policy_of_a_worker_is_that_of_the_learner(name):
     env, settings = CASES[name]
     learner = learner_of(env, settings)
     state = learner.init()
-    programs = Compiled(learner)
-    _, _, t = programs.collector.collect(programs.learner.behaviour(state), state.environments, state.key)
-    policy, arrays = programs.collector.plan.policy, learner.behaviour(state).arrays()
+    program = Compiled(learner)
+    _, _, t = program.collector.collect(program.learner.behaviour(state), state.environments, state.key)
+    policy, arrays = program.collector.plan.policy, learner.behaviour(state).arrays()
     policy = dataclasses.replace(policy, local=None)
     noise = np.zeros((8, 5, len(learner.spec.components), learner.spec.components.width), np.float32)
     outputs = []
@@ -143,7 +137,7 @@ def test_the_policy_of_a_worker_is_that_of_the_learner(name):
     obs = learner.normalised(state.obs, t.obs)
     parameters, _ = state.agent.policy.at(obs, learner.rule.local(obs), t.memory)
     np.testing.assert_allclose(np.stack(outputs), parameters, atol=1e-5)
-    programs.close()
+    program.close()
 
 
 @pytest.mark.slow

@@ -172,7 +172,9 @@ def test_workers_evaluate_the_same_policy(policy, architecture):
 def test_settings_of_choices():
     assert str(ARCHITECTURES.read("gru,sequence_length=8")) == str(Gru(8)) == "gru,sequence_length=8"
     assert str(Mlp(init=jax.nn.initializers.glorot_uniform())) == "mlp,init=custom"
-    with pytest.raises(ValueError, match=r"architecture: got the setting layer_norm for gru, .*; mlp, conv, .* have"):
+    with pytest.raises(
+        ValueError, match=r"architecture: got the setting layer_norm for gru, .*; mlp, conv, .* have layer_norm"
+    ):
         ARCHITECTURES.read("gru,layer_norm=true")
     with pytest.raises(ValueError, match=r"init: got 'hee', want .*'orthogonal', .*; did you mean 'he'"):
         ARCHITECTURES.read("mlp,init=hee")

@@ -57,19 +57,18 @@ def test_a_custom_initialiser_makes_hidden_layers_and_the_last_ones_are_scaled()
 
 
 @pytest.mark.parametrize(
-    ("architecture", "settings"),
+    "settings",
     [
-        (Mlp(init=thirds), {"policy": "independent", "critic": "factor"}),
-        (Attention(init=thirds), {"policy": "shared"}),
-        (Gru(3, init=thirds), {}),
-        (Mlp(init=thirds), {"critic": "target,trunk=shared"}),
-        (Mlp(init=thirds), {"method": "coma"}),
+        {"policy": "independent", "critic": "factor"},
+        {"policy": "shared", "architecture": Attention(init=thirds)},
+        {"architecture": Gru(3, init=thirds)},
+        {"critic": "auto,trunk=shared"},
+        {"method": "coma"},
     ],
-    ids=["independent", "attention", "gru", "shared trunk", "coma"],
+    ids=str,
 )
-def test_every_network_uses_a_custom_initialiser(architecture, settings):
-    learner = Learner.of(queues(2), config=Config(**SMALL | settings, architecture=architecture))
-    assert "init=custom" in str(learner.config.architecture)
+def test_every_network_uses_a_custom_initialiser(settings):
+    learner = Learner.of(queues(2), config=Config(**SMALL | {"architecture": Mlp(init=thirds)} | settings))
     agent = eqx.filter_jit(lambda: learner.init().agent)()
     for net in (agent.policy.net, agent.critic.net):
         assert any(np.ptp(x) == 0 < np.max(x) for x in jax.tree.leaves(net) if x.ndim > 1)
@@ -107,7 +106,7 @@ def test_training_with_a_custom_initialiser_resumes_bit_for_bit(tmp_path):
         (lambda key, shape, dtype: jnp.ones(shape, int), ValueError, r"init: .* of int32, want .* floats"),
         (lambda key, shape, dtype: 0.1, TypeError, r"init: .* returns 0.1, want a function \(key, shape, dtype\)"),
         (jax.nn.initializers.glorot_uniform, TypeError, r"init: .* returns <function .*glorot_uniform\(\)"),
-        ("custom", ValueError, r"init: got 'custom', which stands for a function .*, want the function itself"),
+        ("custom", ValueError, r"init: got 'custom', which stands for a function that is not in the file or text"),
         (0.1, ValueError, r"init: got 0.1, want a text among 'orthogonal'"),
     ],
 )

@@ -31,9 +31,9 @@ def learner_of(space="mixed", policy="joint", **settings):
 
 
 def policy_of(learner):
-    kind, spec = learner.config.policy.name, learner.spec
-    local = None if kind == "joint" else spec.local
-    return NumpyPolicy(space=spec.components, kind=kind, factors=spec.factors, local=local)
+    local = None if learner.config.policy.name == "joint" else learner.spec.local
+    spec = learner.spec
+    return NumpyPolicy(space=spec.components, kind=learner.config.policy.name, factors=spec.factors, local=local)
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_the_one_of_the_biases_stays_exactly_one(activation):
                 biases=(np.full(width, constant, np.float32), np.zeros(1, np.float32)),
                 identity=None,
                 log_std=np.zeros(1, np.float32),
-                colour=np.zeros((0, 0, 0), np.float32),
+                mixing=np.zeros((0, 0, 0), np.float32),
             ),
             kind="joint",
             shape=(1, 1, 1),

@@ -17,15 +17,17 @@ from factorax.ppo import Config, Learner
 from factorax.problems import queues
 from factorax.spec import Spec
 
-SETTINGS = SMALL | {"n_envs": 3, "n_steps": 12, "batch_size": 18, "n_epochs": 1, "hidden": (8, 8)}
-SETTINGS |= {"critic": "factor,trunk=separate"}
+SETTINGS = SMALL | {"n_envs": 3, "n_steps": 12, "batch_size": 18, "hidden": (8, 8), "critic": "auto,trunk=separate"}
 LENGTH = 6
+"""Length of sequences."""
 ARRANGEMENTS = ["joint", "shared", "independent"]
 
 
 def learner_of(architecture="gru", policy="joint", **settings):
-    architecture = f"{architecture},sequence_length={LENGTH}"
-    return Learner.of(queues(3), config=Config(architecture=architecture, policy=policy, **SETTINGS | settings))
+    return Learner.of(
+        queues(3),
+        config=Config(architecture=f"{architecture},sequence_length={LENGTH}", policy=policy, **SETTINGS | settings),
+    )
 
 
 def test_a_gru_is_that_of_equinox():
@@ -140,8 +142,9 @@ def losses(learner, state, transitions):
     def prepare(state, transitions):
         """Also an agent that did not act, so that ratios are not one."""
         batch, *_ = learner.rollout(state, transitions)
-        memories = state.critic_memory, batch.starts, batch.ended[-1]
-        before, _ = state.agent.critic_memories(batch.obs, batch.local, *memories)
+        before, _ = state.agent.critic_memories(
+            batch.obs, batch.local, state.critic_memory, batch.starts, batch.ended[-1]
+        )
         batch = batch._replace(critic_memory=before)
         agent = jax.tree.map(lambda x: x + 0.05 * jnp.cos(jnp.arange(x.size).reshape(x.shape)), state.agent)
         return batch, samples_of(rule, state.agent, batch), agent
@@ -257,7 +260,7 @@ def test_what_was_seen_before_is_remembered():
 
 
 def test_states_are_handed_out_and_taken_back():
-    model = FactoredPPO(Remember, architecture="gru,sequence_length=6", **SETTINGS)
+    model = FactoredPPO(Remember, architecture=f"gru,sequence_length={LENGTH}", **SETTINGS)
     obs = np.float32([1, 0])
     _, state = model.predict(obs, deterministic=True)
     assert state.shape == (1, 8)
@@ -272,12 +275,24 @@ def test_states_are_handed_out_and_taken_back():
     model.close()
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"architecture": "gru,sequence_length=5"}, "sequence_length: got 5, want a divisor of n_steps = 12"),
+        ({"hidden": ()}, r"hidden: got \(\) with architecture='gru', want at least one layer"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Learner.of(queues(3), config=Config(**SETTINGS | {"architecture": "gru"} | settings))
+
+
 def test_a_spec_is_all_that_shapes_need():
     assert Spec.of(Remember).n_inputs == 2
 
 
 def test_discovery_wants_a_policy_that_does_not_remember():
-    model = FactoredPPO("queues:2", architecture="gru,sequence_length=6", **SETTINGS)
+    model = FactoredPPO("queues:2", architecture=f"gru,sequence_length={LENGTH}", **SETTINGS)
     for discover in (intervene, collect):
-        with pytest.raises(ValueError, match=r"policy: got a model with architecture='gru,.*', which is recurrent"):
+        with pytest.raises(ValueError, match="policy: got a model with architecture='gru', which is recurrent"):
             discover(queues(2), policy=model)

@@ -19,8 +19,9 @@ def test_a_value_is_linear_in_the_policys_features():
     @eqx.filter_jit
     def values_and_gradient(agent):
         head, features = agent.critic.net, agent.policy.net.net.features(obs)
-        gradient = eqx.filter_grad(lambda agent: agent.critic(obs, None, agent.policy).sum())(agent)
-        return agent.critic(obs, None, agent.policy), features @ head.kernel + head.bias, gradient
+        values = lambda agent: agent.values(obs, None, (None, None))[0]  # noqa: E731
+        gradient = eqx.filter_grad(lambda agent: values(agent).sum())(agent)
+        return values(agent), features @ head.kernel + head.bias, gradient
 
     got, want, gradient = values_and_gradient(agent)
     np.testing.assert_allclose(got, want, atol=1e-6)

@@ -44,7 +44,7 @@ def samples_of(rule, agent, rollout, k=None):
     return rule.samples(agent, rollout, credit_of(rule, agent, rollout, k))
 
 
-def loss_of(rule, agent, samples, hyper=None):
-    """The loss of samples as one minibatch."""
-    outputs = rule.method.evaluate(rule, agent, samples)
+def loss_of(rule, agent, samples, hyper=None, length=1):
+    """The loss of samples as one minibatch, for recurrent networks of sequences of this length."""
+    outputs = rule.method.evaluate(rule, agent, samples, length)
     return rule.method.loss(rule, outputs, samples, rule.config.hyper if hyper is None else hyper)[0]

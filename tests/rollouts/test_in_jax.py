@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from small_settings import SMALL
 
 from factorax.ppo import Config, Learner
 from factorax.problems import chain
@@ -39,9 +40,6 @@ def test_large_states_are_reset_only_where_an_episode_ended(monkeypatch, seeds):
         np.testing.assert_array_equal(a, b)
 
 
-PARTS = {"n_envs": 16, "n_steps": 12, "batch_size": 48, "n_epochs": 1, "hidden": (8,)}
-
-
 def test_observations_of_other_types_than_the_first_are_converted(monkeypatch):
     """A condition needs the same types in both branches, which `reset` and `step` of a problem may not have."""
     problem = chain(3)
@@ -56,6 +54,6 @@ def test_observations_of_other_types_than_the_first_are_converted(monkeypatch):
 
     mixed = dataclasses.replace(problem, reset=reset, step=step)
     monkeypatch.setattr(in_jax, "FIRST_STATES", 0)
-    learner = Learner.of(mixed, config=Config(**PARTS))
+    learner = Learner.of(mixed, config=Config(**SMALL))
     _, transitions = eqx.filter_jit(learner.collect)(learner.init(0))
     assert transitions.obs.dtype == "float32"

@@ -129,7 +129,7 @@ def test_where_there_is_no_warning():
         start_learning(lambda: Rooms(visible=False))
         start_learning(chain(3), policy="joint")
         start_learning(queues(2), policy="joint", check_network=False)
-        start_learning(queues(2), policy="joint", estimator="vanilla")
+        start_learning(queues(2), policy="joint", method="ppo")
         start_learning(
             lambda: Rooms(visible=True), fx.InfluenceNetwork._derive(np.array([[1, 0], [1, 0]], bool), None, None)
         )
@@ -139,4 +139,4 @@ def test_where_there_is_no_warning():
 @pytest.mark.slow
 def test_shared_actors_without_local_observations_see_everything():
     with pytest.warns(fx.structure.StructureWarning, match=MESSAGE):
-        start_learning(lambda: Rooms(visible=True), policy="shared", identity=2)
+        start_learning(lambda: Rooms(visible=True), policy="shared,identity=2")

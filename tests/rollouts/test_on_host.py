@@ -67,6 +67,12 @@ def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
     assert (before.action != after.action).any()
 
 
+@pytest.mark.parametrize("method", ["a2c", "natural"])
+def test_methods_without_ratios_need_rollouts_of_the_current_policy(method):
+    with pytest.raises(ValueError, match=f"rollouts: got overlap=true with method='{method}', which has no ratios"):
+        model(Counter, method=method, rollouts="processes,overlap=true")
+
+
 def test_an_evaluation_is_not_of_the_shortest_episodes():
     """Of two environments, one ends after 2 steps and one after 20: both count alike."""
     lengths = iter([2, 2, 20])  # the first environment is created for its spaces

@@ -73,11 +73,12 @@ KILLED = """
 import ast, os, signal, sys
 from pathlib import Path
 from factorax.ppo import Config, FactoredPPO, checkpoints
-from factorax.runs import train_seeds, training
+from factorax.runs import seeds, train_seeds, training
 
 config, after, *outs = sys.argv[1:]
 keep, calls = training.Recorder.keep, []
 training.SECONDS_BETWEEN_CHECKPOINTS = -1.0
+seeds.SECONDS = 0.0  # one update at a time, however fast they are
 
 def killed(self, **options):
     keep(self, **options)

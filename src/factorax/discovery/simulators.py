@@ -32,8 +32,8 @@ def check_forgetful(policy: Any) -> None:
     """Raise ValueError for a trained model with a recurrent policy: discovery calls it with single observations."""
     if policy.state.agent.policy.memory:
         raise ValueError(
-            f"policy: got a model with architecture='{policy.config.architecture}', which is recurrent; want a policy "
-            "without memory, such as architecture='mlp'"
+            f"policy: got a model with architecture={policy.config.architecture.name!r}, which is recurrent; want a "
+            "policy without memory, such as architecture='mlp'"
         )
 
 

@@ -110,6 +110,12 @@ class Learner:
     def new_collector(self) -> Collector:
         """Return a new collector, which may start environments and workers."""
         c, policy = self.config, self._example.policy
+        # The gradient of log r is that of log π whatever policy acted: only a ratio that is a factor corrects for it.
+        if isinstance(c.rollouts, Processes) and c.rollouts.overlap and not c.method.has_ratios:
+            raise ValueError(
+                f"rollouts: got overlap=true with method={c.method.name!r}, which has no ratios that correct for the "
+                "policy of one update ago; want overlap=false, or a method that has, such as 'factored'"
+            )
         return collector_for(
             self.spec,
             rollouts=c.rollouts,
@@ -204,7 +210,7 @@ class Learner:
 
     def save(self, path: str | os.PathLike[str], state: TrainState) -> None:
         """Write a state and the settings to a file, from which ``FactoredPPO.load(path, problem)`` makes a model."""
-        save_model(path, self, state)
+        save_model(path, self.spec, self.config, state)
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
         """Return flat actions for raw observations ``(..., d)``."""

@@ -84,6 +84,8 @@ class Method(Choice):
     """Whether the critic predicts what factors are credited with, whatever the setting `critic`."""
     divides_rollout: ClassVar[bool] = True
     """Whether minibatches must divide a rollout."""
+    has_ratios: ClassVar[bool] = True
+    """Whether ratios correct the gradient for samples of an older policy."""
     adam_eps: ClassVar[float] = 1e-5
     """ε in the denominator of the Adam optimizer, as in Stable-Baselines3's PPO."""
 

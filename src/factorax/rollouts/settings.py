@@ -31,8 +31,8 @@ class Processes(Rollouts):
     seconds: Positive = 600.0
     """Seconds for a rollout after which a worker is considered to hang and is replaced."""
     overlap: bool = False
-    """Whether workers already play the next rollout during an update, with the policy before this update. Its ratios
-    correct for that."""
+    """Whether workers already play the next rollout during an update, with the policy before this update. Ratios
+    correct for that, so it is not possible with the methods a2c and natural, which have none."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from factorax.ppo.advantages import TrainingBatch
 
 import factorax as fx
 from factorax.distributions import Spread
@@ -16,6 +15,7 @@ from factorax.networks.arrangements import Encoded, Joint
 from factorax.networks.mlp import LayerSettings
 from factorax.networks.policies import Agent, Critic, Policy
 from factorax.observations import ObservationSpace
+from factorax.ppo import Rollout
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -120,7 +120,7 @@ class Data:
         pair = (None, None) if self.mask is None else (jnp.asarray(self.mask), jnp.asarray(self.stop))
         action, psi = jnp.asarray(self.action, jnp.float32), jnp.asarray(self.psi, jnp.float32)
         obs, ends = jnp.asarray(self.obs), (jnp.asarray(self.terminated), jnp.asarray(self.truncated))
-        return TrainingBatch(
+        return Rollout(
             obs=obs[:-1],
             local=None,
             action=action,

@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from factorax.ppo.advantages import gae
 from integrations.rllib.learner_cases import GAMMA, TRACE
 
 from factorax.integrations.rllib.target_advantages import target_advantages
+from factorax.ppo import gae
 
 pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
 with warnings.catch_warnings():

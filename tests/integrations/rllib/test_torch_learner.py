@@ -27,6 +27,7 @@ from integrations.rllib.learner_cases import (
     make_learner,
     move,
 )
+from ppo.helping import samples_of
 
 import factorax as fx
 from factorax.ppo.config import Config
@@ -56,7 +57,6 @@ def test_batch_and_gradient_equal_those_of_factorax(space, grouped, masks):
         gae_lambda=TRACE,
         clip_range=CLIP,
         ent_coef=ENTROPY,
-        kl_coef=KL,
         vf_coef=VALUE,
         normalize_advantage=False,
         critic="target",
@@ -64,7 +64,7 @@ def test_batch_and_gradient_equal_those_of_factorax(space, grouped, masks):
     observations = gym.spaces.Box(-np.inf, np.inf, (INPUTS,))
     rule = Update(Spec.of_spaces(observations, SPACES[space], network, weights=LAM), config)
     old = agent_of(module, 3)
-    samples = rule.samples(old, data.ours(), network)
+    samples = samples_of(rule, old, data.ours())
     real = batch[Columns.LOSS_MASK].numpy()
     assert real.tolist() == ([True] * T + [False]) * B
     for name, ours in (("advantages", samples.credit), ("value_targets", samples.returns)):
@@ -72,10 +72,16 @@ def test_batch_and_gradient_equal_those_of_factorax(space, grouped, masks):
         np.testing.assert_allclose(theirs, ours, rtol=2e-5, atol=2e-6)
 
     move(module)
-    (loss, metrics), gradient = jax.value_and_grad(
-        lambda agent: rule.loss(agent, samples, old.policy.spread, jnp.float32(KL)), has_aux=True
-    )(agent_of(module, 3))
-    assert 0.05 < metrics["train/clip_fraction"] < 0.95
+
+    def loss_with_divergence(agent):
+        """Our loss, and RLlib's penalty on the divergence from the acting policy."""
+        outputs = rule.method.evaluate(rule, agent, samples)
+        total, log_ratio = rule.method.loss(rule, outputs, samples, config.hyper)
+        divergence = rule.divergence((samples.parameters, old.policy.spread), outputs[0]) * samples.acted
+        return total + KL * divergence.sum(axis=-1).mean(), log_ratio
+
+    (loss, log_ratio), gradient = jax.value_and_grad(loss_with_divergence, has_aux=True)(agent_of(module, 3))
+    assert 0.05 < (jnp.abs(jnp.exp(log_ratio) - 1) > CLIP).mean() < 0.95
     theirs = loss_of(of, batch)
     np.testing.assert_allclose(theirs.item(), loss, rtol=1e-5)
     found = gradient_of(theirs, module)

@@ -33,6 +33,7 @@ class Natural(Method):
     title: ClassVar[str] = "natural policy gradient"
     reference: ClassVar[str] = "Kakade (2002)"
     equation: ClassVar[str] = "Cᵢ = [K(λ∘A)]ᵢ, in one step F⁻¹g"
+    has_ratios: ClassVar[bool] = False
 
     def policy_loss(self, log_ratio: jax.Array, credit: jax.Array, hyper: Hyper) -> jax.Array:
         """Return a loss without a gradient: the policy has already made its step."""

@@ -66,6 +66,7 @@ class A2c(Method):
 
     title: ClassVar[str] = "A2C"
     reference: ClassVar[str] = "Mnih et al. (2016)"
+    has_ratios: ClassVar[bool] = False
 
     def policy_loss(self, log_ratio: jax.Array, credit: jax.Array, hyper: Hyper) -> jax.Array:
         """Return a loss with the gradient −E Σᵢ ∇log πᵢ Cᵢ."""
