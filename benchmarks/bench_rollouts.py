@@ -55,7 +55,7 @@ def iterations(side: int = 3) -> Iterator[Iteration]:
         biases=biases,
         identity=np.zeros((side * side, 8), np.float32),
         log_std=np.zeros(side * side, np.float32),
-        colour=np.zeros((0, 0, 0), np.float32),
+        mixing=np.zeros((0, 0, 0), np.float32),
     )
     for k in range(10_000):
         yield Iteration(parameters, (0, k), None)
@@ -129,7 +129,7 @@ def start_seconds() -> float:
         biases=(np.zeros(2, np.float32),),
         identity=None,
         log_std=np.zeros(1, np.float32),
-        colour=np.zeros((0, 0, 0)),
+        mixing=np.zeros((0, 0, 0)),
     )
     plan = Plan(make=make, policy=policy, n_envs=1, n_steps=1, n_inputs=4, n_factors=1, n_targets=1)
     backend = ProcessBackend(plan, 1, 60.0)

@@ -60,6 +60,12 @@ def joint(params, obs, action):
     return independent(params, obs, action).sum()
 
 
+def wrap(env, **arguments):
+    """Wrap an environment, or wrap a factory and let it create its first environment, which checks the rest."""
+    wrapped = fx.wrap(env, **arguments)
+    return wrapped() if callable(wrapped) else wrapped
+
+
 @cache
 def model():
     return fx.FactoredPPO(CHAIN, hidden=(2,), n_envs=1, n_steps=2, batch_size=2)
@@ -204,7 +210,7 @@ BORDERS = (
     ),
     Border(
         "wrap",
-        fx.wrap,
+        wrap,
         {"env": bandit, "network": np.eye(2)},
         {
             "env": NOT_ENVIRONMENTS,

@@ -61,7 +61,7 @@ LOADERS = {
     "state.safetensors": checkpoint,
     "named.safetensors": of_problem,
     "found.safetensors": Discovery.load,
-    "config.json": lambda path: Config(**runs.read_config(path.parent)["config"]),
+    "config.json": lambda path: Config.read(runs.read_config(path.parent)["config"]),
     "metrics.jsonl": lambda path: runs.read_metrics(path.parent),
 }
 
@@ -78,7 +78,7 @@ def write(folder):
     zeros = np.zeros((2, 2))
     found = {"effect": zeros, "p_value": zeros, "samples": zeros.astype(int), "method": "score", "kind": "return"}
     Discovery(**found, actions=("a", "b"), targets=("c", "d")).save(folder / "found.safetensors")
-    settings = Config(kl_coef_target=0.1).__dict__
+    settings = Config(critic="factor,trunk=shared", distribution="tanh,initial_log_std=-1.0").to_json()
     config = {"format": FORMAT, "problem": "chain:3", "network": "own", "config": settings}
     (folder / "config.json").write_text(json.dumps(config))
     rows = [{"time/total_timesteps": 40 * k, "train/loss": 0.5, "factor/kl": [0.1, 0.2]} for k in range(3)]

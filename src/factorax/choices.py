@@ -95,9 +95,9 @@ class Menu:
             key, equals, text = pair.partition("=")
             if not equals:
                 raise ValueError(f"{self.setting}: got {shown(pair)} in {shown(value)}, want name,key=value,…")
-            if key not in _field_kinds(kind):
+            if key not in _text_kinds(kind):
                 raise ValueError(self._unknown(name, key))
-            settings[key] = _read(text, _field_kinds(kind)[key])
+            settings[key] = _read(text, _text_kinds(kind)[key])
         try:
             return kind(**settings)
         except ValueError as error:
@@ -112,9 +112,9 @@ class Menu:
         return _in_words(map(repr, self.kinds), "or")
 
     def _unknown(self, name: str, key: str) -> str:
-        here = list(_field_kinds(self.kinds[name]))
+        here = list(_text_kinds(self.kinds[name]))
         want = f"want {', '.join(here)}" if here else f"but {name} has no settings"
-        others = [other for other, kind in self.kinds.items() if key in _field_kinds(kind)]
+        others = [other for other, kind in self.kinds.items() if key in _text_kinds(kind)]
         hint = f"; {_in_words(others, 'and')} {'has' if len(others) == 1 else 'have'} {key}" if others else ""
         hint = hint or did_you_mean(key, here)
         return f"{self.setting}: got the setting {key} for {name}, {want}{hint}"
@@ -125,6 +125,11 @@ def _field_kinds(kind: type[Choice]) -> dict[str, Any]:
     """Return the type of each setting of a choice."""
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in fields(kind)} if hasattr(kind, "__dataclass_fields__") else {}
+
+
+def _text_kinds(kind: type[Choice]) -> dict[str, Any]:
+    """Return the type of each setting that a text may have: not of objects that only Python can pass."""
+    return {name: each for name, each in _field_kinds(kind).items() if each is not Any}
 
 
 def _in_words(names: Iterable[str], last_link: str) -> str:

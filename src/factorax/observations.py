@@ -65,19 +65,15 @@ class Part:
     def view(self, rows: Any, xp: Any) -> Any:
         """Return the network input for rows ``(..., d)``: ``(..., *shape)``, or one-hot choices ``(..., k)``."""
         columns = rows[..., self.start : self.start + self.size]
-        if self.choices:
-            return self._one_hot(columns, xp)
+        if self.choices:  # invalid choices give zeros
+            hot = [
+                columns[..., i : i + 1] == xp.arange(first, first + n, dtype=np.float32)
+                for i, (first, n) in enumerate(zip(self.first, self.choices, strict=True))
+            ]
+            return xp.concatenate(hot, axis=-1).astype(np.float32)
         if self.bytes:
             columns = columns / 255.0
         return columns.reshape(*rows.shape[:-1], *self.shape)
-
-    def _one_hot(self, columns: Any, xp: Any) -> Any:
-        """Return one-hot vectors of the choices; invalid choices give zeros."""
-        hot = [
-            columns[..., i : i + 1] == xp.arange(first, first + n, dtype=np.float32)
-            for i, (first, n) in enumerate(zip(self.first, self.choices, strict=True))
-        ]
-        return xp.concatenate(hot, axis=-1).astype(np.float32)
 
 
 Tree = int | tuple[Any, ...]
@@ -123,15 +119,11 @@ class ObservationSpace:
                     part = Part(where, tuple(space.shape), start, is_measured=False)
                 case spaces.Discrete() | spaces.MultiDiscrete():
                     is_one = isinstance(space, spaces.Discrete)
-                    numbers = np.ravel(space.n if is_one else space.nvec)
-                    firsts = np.ravel(space.start)
-                    shape = () if is_one else tuple(space.shape)
+                    choices = tuple(map(int, np.ravel(space.n if is_one else space.nvec)))
                     # a single choice carries no information, and its one-hot entry would be a second bias
-                    if is_one and numbers[0] == 1:
-                        part = Part(where, shape, start, is_measured=False)
-                    else:
-                        choices, first = tuple(map(int, numbers)), tuple(map(int, firsts))
-                        part = Part(where, shape, start, choices, first, is_measured=False)
+                    choices = () if is_one and choices == (1,) else choices
+                    first = tuple(map(int, np.ravel(space.start))) if choices else ()
+                    part = Part(where, tuple(space.shape), start, choices, first, is_measured=False)
                 case _:
                     raise TypeError(
                         f"observation space{where}: got {space!r}, want a Box, Discrete, MultiDiscrete, MultiBinary, "

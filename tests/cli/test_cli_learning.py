@@ -29,7 +29,7 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
         assert (code, err) == (0, "")
         assert "64 steps; return of 10 episodes" in out
     folders = sorted((tmp_path / "runs").iterdir())
-    assert [f.name for f in folders] == ["contextual-bandit-3-factored-0", "contextual-bandit-3-vanilla-0"]
+    assert [f.name for f in folders] == ["contextual-bandit-3-factored-0", "contextual-bandit-3-ppo-0"]
     assert json.loads((folders[0] / "config.json").read_text())["config"]["hidden"] == [8]
     assert len(runs.read_metrics(folders[0])) == 2
     code, out, _ = factorax("evaluate", folders[0], "--episodes", 7)
@@ -80,16 +80,7 @@ def test_who_steps_may_change_in_the_middle_of_a_run(factorax):
 
 @pytest.mark.slow
 def test_a_finished_training_is_reported_in_any_encoding():
-    command = [
-        sys.executable,
-        "-m",
-        "factorax.cli",
-        "train",
-        "contextual-bandit:3",
-        *SETTINGS,
-        "--total-timesteps",
-        "64",
-    ]
+    command = [sys.executable, "-m", "factorax.cli", "train", "contextual-bandit:3", *SETTINGS]
     command += ["--total-timesteps", "64", "--out", "r\u202e"]
     environment = os.environ | PATHS | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(command, env=environment, capture_output=True)

@@ -97,7 +97,7 @@ def test_the_one_of_the_biases_stays_exactly_one(activation):
                 biases=(np.full(width, constant, np.float32), np.zeros(1, np.float32)),
                 identity=None,
                 log_std=np.zeros(1, np.float32),
-                colour=np.zeros((0, 0, 0), np.float32),
+                mixing=np.zeros((0, 0, 0), np.float32),
             ),
             kind="joint",
             shape=(1, 1, 1),

@@ -25,6 +25,7 @@ BAD = [
     ({"policy": "shared,identity=-8"}, "identity: got -8, want a whole number from 0 to 4,096, or None"),
     ({"critic": "foo"}, "want 'auto', 'target', 'factor' or 'none'"),
     ({"critic": "target,trunk=share"}, "did you mean 'shared'?"),
+    ({"critic": "target,module=net"}, "got the setting module for target, want trunk"),
     ({"architecture": "cnn"}, "did you mean 'conv'?"),
     ({"architecture": "mlp,rounds=2"}, "got the setting rounds for mlp, want layer_norm, init; attention has rounds"),
     ({"architecture": "gru,layer_norm=true"}, "mlp, conv, attention and choices have layer_norm"),

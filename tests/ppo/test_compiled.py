@@ -172,7 +172,7 @@ def test_a_program_compiles_once_for_all_states():
     assert len(traces) == once
     states = eqx.filter_vmap(learner.init)(jnp.arange(3))
     states, metrics = programs.updates(states)
-    assert metrics["train/loss"].shape == (1, 3)
+    assert metrics["train/loss"].shape == (programs.max_updates, 3)
     twice = len(traces)
     assert twice > once
     programs.updates(states, 2)
@@ -230,7 +230,7 @@ def test_seeds_in_one_program_start_like_single_seeds():
     for i, seed in enumerate((3, 4)):
         assert_equal(jax.tree.map(lambda x, i=i: x[i], states), programs.init(seed))
     states, metrics = programs.updates(states, 2)
-    assert metrics["train/loss"].shape == (2, 2)
+    assert np.isfinite(metrics["train/loss"][:2]).all()
 
 
 def test_a_history_does_not_keep_the_arrays_of_programs():

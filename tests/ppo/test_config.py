@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from factorax.networks import Gru, SharedPolicy
 from factorax.ppo import Config, FactoredPPO, NoCritic
-from factorax.ppo.config import menus
+from factorax.ppo.config import different_settings, menus
 from factorax.ppo.methods import Natural
 from factorax.ppo.schedules import Schedule
 from factorax.rollouts.settings import Ray
@@ -65,6 +65,15 @@ CHOSEN = [
     {"method": "difference-rewards,default_action=1:0.5", "distribution": "tanh,std=full", "device": "cpu"},
     {"architecture": Gru(8), "policy": SharedPolicy(identity=2), "method": Natural(kl=0.5), "rollouts": Ray(cpus=0.5)},
 ]
+
+
+def test_settings_that_change_results():
+    """Who steps the environments does not, unless workers act with the policy before the last update."""
+    before = Config().to_json()
+    settings = {"gamma": 0.5, "device": "cpu", "rollouts": "processes,workers=2"}
+    assert different_settings(before, Config(**settings).to_json()) == ["gamma"]
+    overlap = Config(gamma=0.5, rollouts="processes,overlap=true").to_json()
+    assert different_settings(before, overlap, ["gamma"]) == ["rollouts"]
 
 
 @pytest.mark.parametrize("settings", CHOSEN, ids=str)

@@ -61,7 +61,7 @@ def test_passes_after_the_step_train_the_critic_alone(settings):
         batch, *_ = learner.rollout(after, transitions)
         samples = samples_of(rule, state.agent, batch)
         learned = state.agent, state.optimiser
-        (stepped, _), _ = rule.method.minibatches(rule, learned, samples, state.hyper)
+        (stepped, _), _ = rule.method.minibatches(rule, learned, samples, state.hyper, state.key)
         return stepped, learner.update(state)[0].agent
 
     stepped, new = updates(state)

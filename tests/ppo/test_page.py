@@ -77,7 +77,7 @@ def test_the_example_and_the_library_make_the_same_update(example, method, epoch
     def learn(agent, rollout):
         row = lambda obs: obs.reshape(T, B, 2 * N)  # noqa: E731
         fields = rollout._asdict() | {"obs": row(rollout.obs), "next_obs": row(rollout.next_obs), "local": rollout.obs}
-        state = rule.optimiser(config.hyper).init(eqx.filter(agent, eqx.is_inexact_array))
+        state = rule.method.optimiser(config.hyper).init(eqx.filter(agent, eqx.is_inexact_array))
         return rule.learn(agent, state, Rollout(**fields), key=jax.random.key(3))[0]
 
     def make():

@@ -24,7 +24,7 @@ from ppo.ppo_cases import (
 @eqx.filter_jit
 def learn(update, agent, rollout):
     """The agent after an update from a new state of the optimizer, and metrics."""
-    state = update.optimiser(update.config.hyper).init(eqx.filter(agent, eqx.is_array))
+    state = update.method.optimiser(update.config.hyper).init(eqx.filter(agent, eqx.is_array))
     agent, _, _, metrics = update.learn(agent, state, rollout, key=jax.random.key(0))
     return agent, metrics
 
@@ -46,7 +46,7 @@ def test_an_update_uses_all_samples():
 def test_the_learning_rate_is_the_length_of_a_step():
     """Adam moves every parameter by the rate in its first step, whatever the gradient."""
     update = make_update(SPACES["box"])
-    optimiser = update.optimiser(update.config.hyper._replace(learning_rate=0.25))
+    optimiser = update.method.optimiser(update.config.hyper._replace(learning_rate=0.25))
     step, _ = jax.jit(lambda x: optimiser.update(x, optimiser.init(x)))(np.ones(1, np.float32))
     np.testing.assert_allclose(step, [-0.25], rtol=1e-3)
 

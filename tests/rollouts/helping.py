@@ -45,7 +45,7 @@ def parameters(plan, seed, hidden=8):
         biases=tuple(normal(*front, o) for o in sizes[1:]),
         identity=normal(len(space), 4) if policy == "shared" else None,
         log_std=normal(len(space)),
-        colour=np.zeros((0, 0, 0), np.float32),
+        mixing=np.zeros((0, 0, 0), np.float32),
         centre=normal(plan.n_inputs),
         scale=1 + normal(plan.n_inputs) ** 2,
     )

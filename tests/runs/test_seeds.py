@@ -78,7 +78,7 @@ from factorax.runs import seeds, train_seeds, training
 config, after, *outs = sys.argv[1:]
 keep, calls = training.Recorder.keep, []
 training.SECONDS_BETWEEN_CHECKPOINTS = -1.0
-seeds.SECONDS = 0.0  # one update at a time, however fast the machine is
+seeds.SECONDS = 0.0  # one update at a time, however fast they are
 
 def killed(self, **options):
     keep(self, **options)

@@ -39,7 +39,7 @@ def discover(
     Args:
         problem: Name of the problem, as for train.
         method: interventional replays a deterministic simulator with changed actions; score and dependence test sampled
-            data for dependence; gated fits a model to sampled data, without an error rate.
+            data for dependence; gated fits a model to sampled data, without control of false discoveries.
         horizon: Number of steps per episode, or over which targets are summed; 1 estimates the one-step network.
         trials: For interventional: minimum number of episodes in which each pair without an edge is tested (default
             20).

@@ -30,14 +30,14 @@ def evaluate(
     """Evaluate the policy of a run, or a controller of a family of problems, over full episodes.
 
     Args:
-        run: Folder of the run, or the name of a controller, of its problem's family.
+        run: Folder of the run, or the name of a controller of a family of problems, such as every-20 of traffic.
         episodes: Number of episodes.
         sampled: Sample actions from the policy instead of taking the most probable ones.
         seed: Random seed of the environments.
         problem: Problem to evaluate on if it differs from the training problem, such as queues:6x6 for a shared
             policy. Also required to load a problem whose name refers to code or files; repeat the name only if you
             trust it.
-        sim: Simulator: own for that of the problem, or another one that its family has, if any.
+        sim: Simulator: own (that of the problem), or another one that its family has, such as sumo of traffic.
         json_: Print the result as JSON.
     """
     from ..ppo import FactoredPPO
@@ -120,11 +120,12 @@ def compare(
 ) -> None:
     """Compare runs over seeds.
 
-    Shows interquartile means, probabilities of improvement, and the part of a gain over vanilla PPO that comes from K.
+    Shows interquartile means, probabilities of improvement, and the part of a gain over vanilla PPO that comes from the
+    influence network K.
 
     Args:
-        runs_: Folders of the runs. To measure the part of K: factored runs with K, factored runs with --network
-            complete, and vanilla runs, all with the same settings.
+        runs_: Folders of the runs. To measure the part of K, train with K, with --network complete and with --method
+            ppo, all with the same other settings.
         json_: Print the result as JSON.
     """
     from ..runs import compare_groups, group_runs, split_gains

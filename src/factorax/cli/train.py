@@ -53,15 +53,16 @@ def train(
     Args:
         problem: Name of the problem: queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4, a name of an
             installed plug-in such as traffic:3x3, a Gymnasium id such as CartPole-v1, or package.module:function.
-        network: Influence network: own (that of the problem, the default), complete (all edges), a file, or a name that
-            the problem has, such as near or lagged of chain:8. adaptive re-estimates the network during training,
-            starting from all edges, or from adaptive:own, adaptive:near, adaptive:FILE; adaptive-state:0:-0.5,0.5 does
-            so in each bin of entry 0 of the observation. curriculum:near,own,complete trains with each network for an
-            equal share of the steps.
+        network: Influence network: own (that of the problem), complete (all edges), a file, or a name that the problem
+            has, such as near or lagged of chain:8. The default is that of the method or preset, or else own. adaptive
+            re-estimates the network during training, starting from all edges, or from adaptive:own, adaptive:near,
+            adaptive:FILE; adaptive-state:0:-0.5,0.5 does so in each bin of entry 0 of the observation.
+            curriculum:near,own,complete trains with each network for an equal share of the steps.
         preset: Tuned settings that replace the defaults of all other options: own (the preset of the problem, if any),
             none, or a name such as queues. With a problem, --help says which preset it has.
-        out: Folder of the run (default runs/PROBLEM-METHOD-SEED, plus the name of the
-            network or preset if it is not the default). With several seeds, the parent folder of their runs.
+        out: Folder of the run (default runs/PROBLEM-METHOD-SEED, with the name of the network before the seed if it is
+            not the problem's, and that of the preset if it is not the default). With several seeds, the parent folder
+            of their runs.
         seeds: Number of seeds, counted from --seed, to train at once in one program. JAX problems only.
         networks: Networks to train with instead of --network, all at once in one program. JAX problems only. Folders
             are OUT/NETWORK/seed-SEED.
@@ -86,11 +87,10 @@ def train(
     settings = settings_with(name_of_preset, settings)
     n_envs = None if "n_envs" in settings else _vector_size(problem)
     config = Config.of(settings if n_envs is None else settings | {"n_envs": n_envs})
-    default_network = network_of(name_of_preset, config.method) or OWN
-    network = network or default_network
+    network = network or network_of(name_of_preset, config.method) or OWN
 
-    name = problem.replace("/", "-").replace(":", "-") + f"-{str(config.method).replace(',', '-')}"
-    if network not in (OWN, config.method.network_name):
+    name = re.sub("[/:,]", "-", f"{problem}-{config.method}")
+    if network != (config.method.network_name or OWN):
         name += f"-{folder_name(network)}"
     hint = "" if default is None else f"started with the preset {default.name} resumes with --preset {default.name}"
     if tuning is not None:

@@ -55,6 +55,7 @@ def mix(blocks: np.ndarray, matrices: Array | Sequence[np.ndarray], x: Array) ->
             mixed[..., group] = x[..., group] @ matrix[: len(group), : len(group)].T
         return mixed
     xp = namespace(x)
+    # the padding c is no component: it is read as 0, and dropped when written
     parts = xp.take(x, blocks, axis=-1, mode="fill", fill_value=0.0)
     return x.at[..., blocks].set(xp.einsum("fij,...fj->...fi", matrices, parts), mode="drop")
 
@@ -70,17 +71,12 @@ def colouring(mixing: Array) -> Array:
     whiten = whitening(mixing)
     if isinstance(whiten, np.ndarray):
         return np.linalg.inv(whiten) if whiten.size else whiten
+    # JAX's inverse would be a general one, by a pivoted decomposition
     from jax.scipy.linalg import solve_triangular
 
     xp = namespace(mixing)
     identity = xp.broadcast_to(xp.eye(mixing.shape[-1]), mixing.shape)
     return solve_triangular(whiten, identity, lower=True, unit_diagonal=True)
-
-
-def inverses(blocks: np.ndarray, matrices: np.ndarray, n_components: int) -> list[np.ndarray]:
-    """Return the inverse of each block's matrix without padding, with NumPy: whitening from colouring."""
-    sizes = (blocks < n_components).sum(axis=1)
-    return [np.linalg.inv(matrix[:size, :size]) for matrix, size in zip(matrices, sizes, strict=True)]
 
 
 def variance_ratio(blocks: np.ndarray | None, old: Spread, new: Spread) -> Array:

@@ -112,14 +112,11 @@ class Product:
 
     # ---- log-probability, entropy, divergence -------------------------------------------------------------------
 
-    def log_prob(self, parameters: Array, spread: Spread, action: Array, *, whiten: Any = None) -> Array:
-        """Return log π of each component, ``(..., c)``.
-
-        `whiten` is I − W of the spread's covariance, if it has already been computed.
-        """
+    def log_prob(self, parameters: Array, spread: Spread, action: Array) -> Array:
+        """Return log π of each component, ``(..., c)``."""
         if self.blocks is not None:  # with the mean of each component given the earlier ones of its factor
-            whiten = whitening(spread.mixing) if whiten is None else whiten
-            parameters = self._with_mean(parameters, action - mix(self.blocks, whiten, action - parameters[..., 0]))
+            residual = mix(self.blocks, whitening(spread.mixing), action - parameters[..., 0])
+            parameters = self._with_mean(parameters, action - residual)
         log_std = self._log_std(parameters, spread)
         return self._by_kind(lambda kind, *arrays: kind.log_prob(*arrays), [parameters], action, log_std)
 
@@ -196,19 +193,18 @@ class Product:
         return jax.numpy.where(self.has_spread, mixed, drawn)
 
     def noise(
-        self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray, colour: np.ndarray | None = None
+        self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray, mixing: np.ndarray | None = None
     ) -> np.ndarray:
         """Draw the random part of `n_steps` actions for `choose` with NumPy, float32 ``(T, c, width)``.
 
-        `colour` is (I − W)⁻¹ of each factor with a covariance, ``(f, g, g)``.
+        `log_std` and `mixing` are those of a `Spread`; without a covariance, `mixing` is not needed.
         """
         noise = np.zeros((n_steps, len(self), self.width), np.float32)
         log_std = np.broadcast_to(log_std, len(self))
         for distribution, index in self.groups:
             noise[:, index, : distribution.width] = distribution.noise(rng, n_steps, log_std[index])
         if self.blocks is not None:
-            assert colour is not None
-            noise[..., 0] = mix(self.blocks, colour, noise[..., 0])
+            noise[..., 0] = mix(self.blocks, colouring(mixing), noise[..., 0])
         return noise
 
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -216,6 +212,8 @@ class Product:
         if self.spread_of_state:
             wider = np.where(self.has_spread, np.exp(parameters[..., -1]), np.float32(1))
             noise = noise * wider[..., None]
+        if len(self.groups) == 1:  # every step of an environment comes here
+            return self.groups[0].distribution.choose(parameters, noise)
         return self._by_kind(lambda kind, *parts: kind.choose(*parts), [parameters, noise])
 
     def within(self, action: Array, xp: Any) -> Array:

@@ -35,6 +35,7 @@ class AgentObservations:
             self._observers: dict[Any, Any] = {agent: observe for agent, (_, observe) in flattened.items()}
             boxes = [box for box, _ in flattened.values()]
             self._length = max(int(np.prod(box.shape)) for box in boxes)
+            # bounds include 0, which pads short observations and stands for those of dead agents
             low, high = np.zeros((2, len(boxes), self._length), np.float32)
             for i, box in enumerate(boxes):
                 size = int(np.prod(box.shape))
@@ -42,6 +43,7 @@ class AgentObservations:
             self.space: gym.Space = gym.spaces.Box(low.ravel(), high.ravel(), dtype=np.float32)
         else:
             self._observers = {agent: own_observations(space)[1] for agent, space in rest.items()}
+            # by name: keys of a Dict are strings, agents need not be
             self._spaces = OrderedDict((str(agent), _with_zeros(space)) for agent, space in rest.items())
             self.space = gym.spaces.Dict(self._spaces)
         self._sizes = self._mask_sizes(spaces, action_spaces) if self._masked else {}
@@ -81,6 +83,7 @@ class AgentObservations:
             }
         if not self._masked:
             return combined
+        # all choices of a dead agent are valid: its action is ignored, but a policy needs one
         masks = [
             np.asarray(obs[agent][MASK]).ravel() > 0 if agent in self._masked and agent in obs else np.ones(size, bool)
             for agent, size in self._sizes.items()

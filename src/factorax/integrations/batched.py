@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -102,31 +103,9 @@ def from_batched(
             raise TypeError(f"{name}: got {shown(space)}, want the Gymnasium space of one case")
     names = None if targets is None else check_labels(listed("targets", targets, "a list of names"), None, "targets")
     network = None if network is None else as_network(network, "network", FIXED)
-    make = _Make(simulator, n, (action_space, observation_space), names, None if network is None else network.shape[1])
+    m = None if network is None else network.shape[1]
+    make = partial(SimulatorVector, simulator, n, action_space, observation_space, names, m)
     return wrap(make, network, weights=weights, factors=factors, local=local, check_sum=False)
-
-
-class _Make:
-    """Creates the vector environment of a simulator."""
-
-    def __init__(self, simulator: Any, n: int, spaces: tuple[Any, Any], targets: Any, m: int | None):
-        self.simulator, self.n, self.spaces, self.targets, self.m = simulator, n, spaces, targets, m
-        self.is_function = not _accepts(simulator, 0, otherwise=isinstance(simulator, type))
-        self.called = getattr(simulator, "__name__", type(simulator).__name__)
-
-    def __call__(self) -> "SimulatorVector":
-        if self.is_function:
-            instance: Any = SimpleNamespace(step=self.simulator)
-        else:
-            instance = self.simulator()
-            if not callable(getattr(instance, "step", None)):
-                raise TypeError(
-                    f"simulator: got {self.called}, a function without arguments that returns {shown(instance)}; want "
-                    "one that returns an object with a method step(actions), or a function of actions"
-                )
-        return SimulatorVector(
-            instance, self.n, *self.spaces, targets=self.targets, n_targets=self.m, called=self.called
-        )
 
 
 class SimulatorVector(VectorEnv):
@@ -136,13 +115,21 @@ class SimulatorVector(VectorEnv):
         self,
         simulator: Any,
         num_envs: int,
-        action_space: gym.Space | None = None,
-        observation_space: gym.Space | None = None,
-        *,
-        targets: Sequence[str] | None = None,
-        n_targets: int | None = None,
-        called: str = "simulator",
+        action_space: gym.Space | None,
+        observation_space: gym.Space | None,
+        targets: Sequence[str] | None,
+        n_targets: int | None,
     ):
+        """Create the cases; arguments are those of `from_batched`, and `n_targets` is that of its network."""
+        called = getattr(simulator, "__name__", type(simulator).__name__)
+        # without arguments, it creates the simulator; a function of actions is its method `step`
+        is_factory = _accepts(simulator, 0, otherwise=isinstance(simulator, type))
+        simulator = simulator() if is_factory else SimpleNamespace(step=simulator)
+        if not callable(getattr(simulator, "step", None)):
+            raise TypeError(
+                f"simulator: got {called}, a function without arguments that returns {shown(simulator)}; want one that "
+                "returns an object with a method step(actions), or a function of actions"
+            )
         self.simulator, self.num_envs, self.called = simulator, num_envs, called
         self.metadata = {"autoreset_mode": AutoresetMode.DISABLED, SEED_PER_ENV: True}
         declared = getattr(simulator, "action_space", None)
@@ -176,12 +163,11 @@ class SimulatorVector(VectorEnv):
         self.local = getattr(simulator, "local", None)
         if n_targets is None and self.network is not None:
             n_targets = as_network(self.network, "network", FIXED).shape[1]
-        if n_targets is None and self.targets is not None:
-            n_targets = len(self.targets)
-        elif self.targets is not None and len(self.targets) != n_targets:
+        if self.targets is not None and len(self.targets) != (n_targets or len(self.targets)):
             raise ValueError(
                 f"targets: got {counted(len(self.targets), 'name')}, want {n_targets}, one per column of the network"
             )
+        n_targets = n_targets or (self.targets and len(self.targets))
         if n_targets is not None:  # otherwise a step counts them
             self.reward_space = gym.spaces.Box(-np.inf, np.inf, (n_targets,), np.float64)
 

@@ -170,10 +170,13 @@ def not_adding_up(step: str, of: str, reward: Any, total: float, psi: np.ndarray
 def own_observations(space: gym.Space) -> tuple[gym.Space, Callable[[Any], Any]]:
     """Return the observation space, and a function that copies an observation, so that the environment cannot
     change it."""
-    if isinstance(space, gym.spaces.Box):
-        return _boxed(space)
-    ObservationSpace.of(space)  # raises if observations have no fixed size
-    return space, copied
+    if not isinstance(space, gym.spaces.Box):
+        ObservationSpace.of(space)  # raises if observations have no fixed size
+        return space, copied
+    dtype = space.dtype
+    return space, lambda obs: np.array(
+        obs if type(obs) is np.ndarray and obs.dtype is dtype else real_numbers("observation", obs), dtype
+    )
 
 
 def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
@@ -183,18 +186,11 @@ def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any],
     """
     ObservationSpace.of(space).check_no_images()
     if isinstance(space, gym.spaces.Box):
-        return _boxed(space)
+        return own_observations(space)  # type: ignore[return-value]
     flat = gym.spaces.flatten_space(space)
     assert isinstance(flat, gym.spaces.Box)  # as are all that have an `ObservationSpace`
     dtype = flat.dtype
     return flat, lambda obs: np.asarray(gym.spaces.flatten(space, obs), dtype)
-
-
-def _boxed(space: gym.spaces.Box) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
-    dtype = space.dtype
-    return space, lambda obs: np.array(
-        obs if type(obs) is np.ndarray and obs.dtype is dtype else real_numbers("observation", obs), dtype
-    )
 
 
 def copied(element: Any) -> Any:

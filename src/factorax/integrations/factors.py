@@ -1,5 +1,6 @@
 """Arguments of `wrap`: matching of a network to an action space, and defaults from attributes of the environment."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -32,21 +33,7 @@ class Rows:
     def of(cls, space: gym.Space) -> "Rows":
         """Create the leaves of a space: the space itself, or the parts of a Dict or Tuple, named ``arm.left`` or
         ``0``."""
-        leaves: list[tuple[str, int]] = []
-
-        def add(part: gym.Space, path: tuple[str, ...]) -> None:
-            if isinstance(part, gym.spaces.Dict):
-                for name, inner in part.spaces.items():
-                    add(inner, (*path, str(name)))
-            elif isinstance(part, gym.spaces.Tuple):
-                for i, inner in enumerate(part.spaces):
-                    add(inner, (*path, str(i)))
-            else:
-                leaves.append((".".join(path), len(ActionSpace.of(part))))
-
-        ActionSpace.of(space)  # raises for unsupported spaces
-        add(space, ())
-        names, sizes = zip(*leaves, strict=True)
+        names, sizes = zip(*_leaves(space, ""), strict=True)
         return cls(None if names == ("",) else names, sizes)
 
     @property
@@ -68,6 +55,16 @@ class Rows:
         return tuple(name if size == 1 else f"{name}[{k}]" for name, size in pairs for k in range(size))
 
 
+def _leaves(space: gym.Space, path: str) -> Iterator[tuple[str, int]]:
+    """Yield the name and the number of components of each leaf."""
+    if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
+        parts = space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
+        for name, part in parts:
+            yield from _leaves(part, f"{path}.{name}" if path else str(name))
+    else:
+        yield path, len(ActionSpace.of(space))
+
+
 def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[str, ...] | None) -> InfluenceNetwork:
     """Return the network with one row per factor, in the order of the environment, and with its factorisation."""
     if factors not in ("elements", "leaves", "minimum"):
@@ -75,17 +72,16 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
     leaves = Factorisation.from_group_of(rows.leaf_of)
     if network is None:
         network = InfluenceNetwork.complete(rows.n_components, m).relabel(rows.components)
-        if targets is not None and len(targets) == m:
+        if targets is not None:
             network = network.relabel(targets=targets)
     network = as_network(network, "network", FIXED)
     if network.shape[1] != m:
-        called = f" ({some(targets)})" if targets is not None and len(targets) == m else ""
+        called = "" if targets is None else f" ({some(targets)})"
         raise ValueError(
             f"network: got shape {network.shape}, want {_wanted(network, rows, factors)} × {m}: the reward has "
             f"{counted(m, 'part')}{called}; want one column per part"
         )
-    if targets is not None and len(targets) == m:
-        network = _ordered(network, "targets", targets)
+    network = _ordered(network, "targets", targets)
     if network.factorisation is not None:
         if network.factorisation.n_actions != rows.n_components or factors == "minimum":
             raise ValueError(
@@ -95,10 +91,11 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
             )
         return network
     n = network.shape[0]
-    if n == rows.n_components:
+    if n == rows.n_components:  # first: if each leaf has one component, rows of both are the same
         network = _ordered(network, "actions", rows.components)
     elif n == len(rows.sizes) and factors != "elements":
         network = _ordered(network, "actions", rows.names)
+        # a row per component first, as all networks have it; the leaves become its factorisation below
         network = InfluenceNetwork(network.matrix[rows.leaf_of], rows.components, network.targets)
     else:
         also = f", or {len(rows.sizes)}, one per leaf" if factors != "elements" else ""
@@ -136,7 +133,7 @@ def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None
             f"network: has {side} {some(unknown)}, which the environment lacks; it has {some(names)}. Use these names, "
             f"or net.relabel({side}=…) with these in the order of the network"
         )
-    return network.select(**{side: names})
+    return network.select(**{side: names})  # names decide, not the order in which the user wrote them
 
 
 def weights_of(weights: Any, default: Any, m: int) -> np.ndarray:

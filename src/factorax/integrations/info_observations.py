@@ -1,7 +1,6 @@
 """Observations extended by numbers from `info`."""
 
 import math
-from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,53 +19,62 @@ OWN = "observation"
 """Entry of the environment's own observation, if it is an image or a Tuple."""
 
 
-def with_info(
-    env: gym.Env, paths: Sequence[str], before: Places = (), entries: Sequence[gym.spaces.Box] | None = None
-) -> "Observed":
-    """Return how to add the numbers at dotted paths into `info` to observations.
-
-    If the spaces of these `entries` are not known, the environment is reset once to determine them.
-    """
-    if isinstance(paths, str) or not all(isinstance(path, str) and path for path in paths):
-        raise TypeError(f'observe: got {paths!r}, want a list of paths into info, as in ["wind", "grid.price"]')
-    if len({*paths, *(path for path, _, _ in before)}) < len(paths) + len(before):
-        raise ValueError(f"observe: got {list(paths)}, want different paths")
-    if entries is None:
-        info = checked_reset(env, seed=0)[1]
-        entries = [_space_of(path, _value(info, path)) for path in paths]
-    named = OrderedDict(zip(paths, entries, strict=True))
-    own = ObservationSpace.of(env.observation_space)
-    is_vector = not own.is_compound and not own.images
-    if is_vector and not any(is_image_like(space.shape, space.dtype) for space in entries):
-        return Appended(env.observation_space, named, before)
-    return Entries(env.observation_space, named, before)
-
-
-class Observed(ABC):
-    """Adds the numbers at dotted paths into `info` to observations."""
+class Observed:
+    """Adds the numbers at dotted paths into `info` to observations: at the end of vectors, otherwise as entries of a
+    Dict, next to those of a Dict, or to an image or a Tuple called ``observation``."""
 
     space: gym.Space
     """The space of the observations with these numbers."""
     places: Places
     """Their columns in a row of observations."""
 
-    def __init__(self, entries: "OrderedDict[str, gym.spaces.Box]", before: Places, start: int):
-        """Add entries that begin at the column `start`."""
-        self.entries = entries
-        sizes = [math.prod(space.shape) for space in entries.values()]
-        ends = start + np.cumsum(sizes, dtype=int)
-        self._places = tuple((path, int(end - n), int(end)) for path, n, end in zip(entries, sizes, ends, strict=True))
-        self.places = before + self._places
+    def __init__(
+        self, env: gym.Env, paths: Sequence[str], before: Places = (), entries: Sequence[gym.spaces.Box] | None = None
+    ):
+        """Add paths; if the spaces of their `entries` are not known, the environment is reset once to tell them."""
+        if isinstance(paths, str) or not all(isinstance(path, str) and path for path in paths):
+            raise TypeError(f'observe: got {paths!r}, want a list of paths into info, as in ["wind", "grid.price"]')
+        if len({*paths, *(path for path, _, _ in before)}) < len(paths) + len(before):
+            raise ValueError(f"observe: got {list(paths)}, want different paths")
+        if entries is None:
+            info = checked_reset(env, seed=0)[1]
+            entries = [_space_of(path, _value(info, path)) for path in paths]
+        self.entries = OrderedDict(zip(paths, entries, strict=True))
+        own = env.observation_space
+        layout = ObservationSpace.of(own)
+        has_images = bool(layout.images) or any(is_image_like(space.shape, space.dtype) for space in entries)
+        self._is_vector = not layout.is_compound and not has_images
+        self._names = list(own.spaces) if isinstance(own, gym.spaces.Dict) else None
+        if self._is_vector:
+            flat, self._copied = flat_observations(own)
+            self._size = math.prod(flat.shape)
+            more = np.full(sum(math.prod(space.shape) for space in entries), np.inf)
+            low, high = np.append(flat.low, -more), np.append(flat.high, more)
+            with np.errstate(over="ignore"):  # a 64-bit bound may overflow in 32 bits
+                self.space = gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+        else:
+            self._size, self._copied = layout.size, own_observations(own)[1]
+            named = OrderedDict(own.spaces if isinstance(own, gym.spaces.Dict) else [(OWN, own)])
+            if taken := [path for path in paths if path in named]:
+                raise ValueError(
+                    f"observe: got {taken[0]!r}, which is already an entry of the observation; want paths into info "
+                    "with other names"
+                )
+            self.space = gym.spaces.Dict(OrderedDict([*named.items(), *self.entries.items()]))
+        # the environment's own numbers are first, so that earlier columns do not change
+        ends = self._size + np.cumsum([math.prod(space.shape) for space in entries], dtype=int)
+        starts = (self._size, *ends.tolist())
+        self.places = before + tuple(zip(paths, starts, ends.tolist(), strict=False))
 
-    @abstractmethod
     def __call__(self, obs: Any, info: Any) -> Any:
         """Return the observation with the numbers of `info`, in new arrays."""
+        numbers = {path: self._numbers(info, path) for path in self.entries}
+        own = self._copied(obs)
+        if self._is_vector:
+            return np.concatenate([np.ravel(part) for part in (own, *numbers.values())], dtype=np.float32)
+        return (own if self._names is not None else {OWN: own}) | numbers
 
-    @abstractmethod
-    def local(self, local: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the environment's own `local` as a function of these observations."""
-
-    def numbers(self, info: Any, path: str) -> np.ndarray:
+    def _numbers(self, info: Any, path: str) -> np.ndarray:
         """Return the numbers at a path, in the shape of their space."""
         space, value = self.entries[path], _value(info, path)
         size = math.prod(space.shape)
@@ -76,60 +84,11 @@ class Observed(ABC):
             )
         return value.astype(space.dtype).reshape(space.shape)
 
-
-class Appended(Observed):
-    """Appends the numbers to observations that are vectors."""
-
-    def __init__(self, own: gym.Space, entries: "OrderedDict[str, gym.spaces.Box]", before: Places):
-        space, self._flat = flat_observations(own)
-        self.size = math.prod(space.shape)
-        super().__init__(entries, before, self.size)
-        self._length = self._places[-1][2]
-        more = np.full(self._length - self.size, np.inf)
-        low, high = np.append(space.low, -more), np.append(space.high, more)
-        with np.errstate(over="ignore"):  # a 64-bit bound may overflow in 32 bits
-            low, high = low.astype(np.float32), high.astype(np.float32)
-        self.space = gym.spaces.Box(low, high, dtype=np.float32)
-
-    def __call__(self, obs: Any, info: Any) -> np.ndarray:
-        """Return the observation as a new array, ``(d,)``."""
-        flat = np.empty(self._length, np.float32)
-        flat[: self.size] = self._flat(obs).ravel()
-        for path, start, end in self._places:
-            flat[start:end] = self.numbers(info, path).ravel()
-        return flat
-
     def local(self, local: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return the environment's own `local` as a function of these observations."""
-        return partial(_of_front, local, self.size)
-
-
-class Entries(Observed):
-    """Adds the numbers as entries of a Dict, next to those of a Dict, or to an image or a Tuple called
-    ``observation``."""
-
-    def __init__(self, own: gym.Space, entries: "OrderedDict[str, gym.spaces.Box]", before: Places):
-        # the environment's own parts are first, so that earlier columns do not change
-        super().__init__(entries, before, ObservationSpace.of(own).size)
-        self._copied = own_observations(own)[1]
-        named = OrderedDict(own.spaces if isinstance(own, gym.spaces.Dict) else [(OWN, own)])
-        self._names = list(named) if isinstance(own, gym.spaces.Dict) else None
-        if taken := [path for path in entries if path in named]:
-            raise ValueError(
-                f"observe: got {taken[0]!r}, which is already an entry of the observation; want paths into info with "
-                "other names"
-            )
-        self.space = gym.spaces.Dict(OrderedDict([*named.items(), *entries.items()]))
-
-    def __call__(self, obs: Any, info: Any) -> dict[str, Any]:
-        """Return the observation as a dict."""
-        own = self._copied(obs)
-        return (own if self._names is not None else {OWN: own}) | {
-            path: self.numbers(info, path) for path in self.entries
-        }
-
-    def local(self, local: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return the environment's own `local` as a function of these observations."""
+        # not a method of this object, which holds spaces: the function is sent to workers
+        if self._is_vector:
+            return partial(_of_front, local, self._size)
         return partial(_of_own, local, self._names)
 
 

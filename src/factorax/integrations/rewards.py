@@ -29,38 +29,29 @@ def parts_of(reward: Any, *, rows: bool = False) -> Parts:
     if reward is None:
         return Parts(lambda obs, action, reward, info, resets=None: info.get("vector_reward", reward))
     if isinstance(reward, str) and reward.startswith("info:"):
-        return (_rows_from_info if rows else _from_info)(reward)
+        return _from_info(reward, rows)
     if callable(reward):
         return Parts(
             (lambda obs, actions, rewards, info, resets: reward(obs, actions, rewards, info)) if rows else reward
         )
-    if isinstance(reward, str) and reward == "collapse":
+    if reward == "collapse":
         raise ValueError('reward: got "collapse", want it only for PettingZoo agents with equal rewards')
-    function = (
-        "(obs, actions, rewards, info) -> array with one row per environment"
-        if rows
-        else "(obs, action, reward, info) -> vector"
-    )
     raise ValueError(
-        f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function {function}, '
-        "or None"
+        f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function (obs, '
+        "action, reward, info) -> vector, which for a vector environment has one row per environment, or None"
     )
 
 
-def routes_of(reward: str) -> dict[str, list[str]]:
-    """Return the keys of each path in ``"info:a,b.c"``."""
+def _from_info(reward: str, rows: bool) -> Parts:
+    """Return how to read ``"info:a,b.c"``."""
     paths = [path.strip() for path in reward.removeprefix("info:").split(",")]
     if not all(paths) or len(set(paths)) < len(paths):
         raise ValueError(f'reward: got {reward!r}, want distinct paths separated by commas, as in "info:a,b.c"')
-    return {path: path.split(".") for path in paths}
-
-
-def _from_info(reward: str) -> Parts:
-    routes = routes_of(reward)
+    routes = [path.split(".") for path in paths]
 
     def read(obs: Any, action: Any, scalar: Any, info: Any) -> Any:
         parts, nested = [], False
-        for route in routes.values():
+        for route in routes:
             value = value_at(info, route, f"reward: {reward!r}", _EVERY_STEP)
             if isinstance(value, Mapping):
                 raise ValueError(
@@ -71,7 +62,11 @@ def _from_info(reward: str) -> Parts:
             parts.append(value)
         return np.concatenate([np.ravel(value) for value in parts]) if nested else parts
 
-    return Parts(read, tuple(routes))
+    def read_rows(obs: Any, actions: Any, rewards: Any, info: Any, resets: np.ndarray | None) -> Any:
+        n = len(rewards)
+        return np.concatenate([_rows_at(info, route, n, resets, reward).reshape(n, -1) for route in routes], axis=1)
+
+    return Parts(read_rows if rows else read, tuple(paths))
 
 
 def value_at(info: Any, route: list[str], what: str, advice: str) -> Any:
@@ -85,17 +80,6 @@ def value_at(info: Any, route: list[str], what: str, advice: str) -> Any:
             has = f"has {some([str(k) for k in value]) or 'nothing'}" if isinstance(value, Mapping) else f"is {value!r}"
             raise ValueError(f"{what}: there is no {key!r}; {where} {has}. {advice}") from None
     return value
-
-
-def _rows_from_info(reward: str) -> Parts:
-    routes = routes_of(reward)
-
-    def read(obs: Any, actions: Any, rewards: Any, info: Any, resets: np.ndarray | None) -> Any:
-        n = len(rewards)
-        columns = [_rows_at(info, route, n, resets, reward) for route in routes.values()]
-        return np.concatenate([rows.reshape(n, -1) for rows in columns], axis=1)
-
-    return Parts(read, tuple(routes))
 
 
 def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, reward: str) -> np.ndarray:
@@ -116,17 +100,18 @@ def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, rew
                 f"reward: {reward!r}: there is no {key!r}; {where} has {some(names) or 'nothing'}. Every step must "
                 "have it for each environment"
             )
+        # Gymnasium marks in the entry _key which environments have the entry key
         there = there & np.asarray(value.get(f"_{key}", there))
         value = value[key]
     if resets is not None:
-        there = there | resets
+        there = there | resets  # without a step, an environment has no reward, and its row becomes zeros
     if not there.all():
         missing = int(np.flatnonzero(~there)[0])
         raise Misfit(
             f"reward: {reward!r}: {'.'.join(route)!r} is missing for environment {missing}, want it in every step"
         )
     rows = np.asarray(value)
-    if rows.dtype.char == "O":
+    if rows.dtype.char == "O":  # as Gymnasium collects arrays that not all environments have
         rows = np.stack([np.asarray(row) for row in rows])
     if rows.shape[:1] != (n,):
         raise Misfit(

@@ -18,7 +18,7 @@ from ..structure.labels import default_labels
 from ..structure.network import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, own_observations
 from .factors import FIXED, FactorRule, Rows, fit, warn_if_complete, weights_of
-from .info_observations import with_info
+from .info_observations import Observed
 from .rewards import parts_of
 from .vectors import FactoredVector
 
@@ -177,20 +177,6 @@ def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None
     return wrapped
 
 
-def _refuse(env: Any) -> None:
-    """Raise unless `env` is a single Gymnasium environment."""
-    if not isinstance(env, gym.Env):
-        raise TypeError(
-            f"env: got {type(env).__name__}, want a gymnasium.Env, a parallel PettingZoo environment, or a function "
-            "that returns one, as in lambda: gym.make('CartPole-v1')"
-        )
-    inner: Any = env
-    while isinstance(inner, gym.Wrapper):
-        if isinstance(inner, gym.wrappers.Autoreset):
-            raise TypeError("env: has the wrapper Autoreset, which hides the last observation; want it without")
-        inner = inner.env
-
-
 def _wrap_gymnasium(
     env: Any,
     measured: Measured | None,
@@ -216,14 +202,23 @@ def _wrap_gymnasium(
         action_space, own_local = one.action_space, _declared(one, "local")
         names = getattr(env.unwrapped, "targets", None)
     else:
-        _refuse(env)
+        if not isinstance(env, gym.Env):
+            raise TypeError(
+                f"env: got {type(env).__name__}, want a gymnasium.Env, a parallel PettingZoo environment, or a "
+                "function that returns one, as in lambda: gym.make('CartPole-v1')"
+            )
+        inner: Any = env
+        while isinstance(inner, gym.Wrapper):
+            if isinstance(inner, gym.wrappers.Autoreset):
+                raise TypeError("env: has the wrapper Autoreset, which hides the last observation; want it without")
+            inner = inner.env
         one, action_space, names = env, env.action_space, None
         space, copy_observation = own_observations(env.observation_space)
         observed: Any = lambda obs, info: copy_observation(obs)  # noqa: E731
         places, own_local = _declared(env, "observed_info") or (), _declared(env, "local")
         entries: tuple[gym.spaces.Box, ...] = ()
         if observe:
-            added = with_info(env, observe, places, None if measured is None else measured.entries)
+            added = Observed(env, observe, places, None if measured is None else measured.entries)
             space, observed, places, entries = added.space, added, added.places, tuple(added.entries.values())
             own_local = None if own_local is None else added.local(own_local)
         wrapped = FactoredGymnasium(env, parts_of(reward), space, observed, check_sum=check_sum)
@@ -272,6 +267,7 @@ def _check_seed(env: Any) -> None:
     """Raise unless two episodes with the same seed and actions have the same observations and targets."""
     first, again = (observed_episode(env, 0, targets=True) for _ in range(2))
     if differ(first, again) or len(first) != len(again):
+        # episodes of different lengths differ at the end of the shorter one, if not earlier
         pairs = enumerate(zip(first, again, strict=False))
         step = next((t for t, (a, b) in pairs if differ([a], [b])), min(len(first), len(again)))
         raise ValueError(

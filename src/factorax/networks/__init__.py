@@ -26,7 +26,6 @@ with lazy_imports(__name__):
     from .choices import Mlp as Mlp
     from .choices import SharedPolicy as SharedPolicy
     from .jax_policy import JaxPolicy as JaxPolicy
-    from .jax_policy import ModuleArrays as ModuleArrays
     from .make import make_action_values as make_action_values
     from .make import make_critic as make_critic
     from .make import make_policy as make_policy

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .arrangements import Encoded
-from .mlp import ACTIVATIONS, MLP, LayerSettings, matmul, normalised
+from .mlp import MLP, LayerSettings, matmul
 
 
 class ActionValues(eqx.Module):
@@ -95,14 +95,11 @@ class ActionValues(eqx.Module):
         x = x[..., None, :] - own_share + self.identity
         if self.by_factor is not None and self.of_local is not None:
             x = x + matmul(self.by_factor.inputs(obs, local, len(self.identity)), self.of_local)
-        if len(self.net.kernels) == 1:
-            return _joined(x + self.net.biases[0], probabilities)
-        if self.net.scales:
-            x = normalised(x) * self.net.scales[0]
-        x = ACTIVATIONS[self.net.activation](x + self.net.biases[0])
-        for i in range(1, len(self.net.kernels) - 1):
-            x = self.net.layer(i, x)
-        return _joined(matmul(x, self.net.kernels[-1]) + self.net.biases[-1], probabilities)
+        last = len(self.net.kernels) - 1
+        for i in range(last):
+            x = self.net.layer(i, x) if i else self.net.activated(0, x)
+        x = matmul(x, self.net.kernels[-1]) if last else x
+        return _joined(x + self.net.biases[-1], probabilities)
 
 
 def _joined(x: jax.Array, probabilities: jax.Array | None) -> jax.Array:

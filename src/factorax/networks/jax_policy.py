@@ -7,24 +7,13 @@ one compiled program is called per tile.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..observations import ObservationSpace
 from ..spaces import ActionSpace
-from .numpy_policy import TILE, WorkerPolicy
-
-
-class ModuleArrays(NamedTuple):
-    """The parameters of a policy that is evaluated with JAX."""
-
-    leaves: tuple[np.ndarray, ...]
-    log_std: np.ndarray
-    colour: np.ndarray
-    centre: np.ndarray | None = None
-    scale: np.ndarray | None = None
-    """As in `PolicyArrays`."""
+from .numpy_policy import TILE, PolicyArrays, WorkerPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +48,7 @@ class JaxPolicy(WorkerPolicy):
         import jax
         import jax.numpy as jnp
 
-        def apply(arrays: ModuleArrays, obs: Any, memory: Any) -> Any:
+        def apply(arrays: PolicyArrays, obs: Any, memory: Any) -> Any:
             policy = jax.tree.unflatten(jax.tree.structure(self.template), arrays.leaves)
             if arrays.centre is not None:
                 obs = self.normalised(obs, arrays.centre, arrays.scale, jnp)
@@ -82,7 +71,7 @@ class Playing:
     def __init__(
         self,
         policy: JaxPolicy,
-        arrays: ModuleArrays,
+        arrays: PolicyArrays,
         first: int,
         noise: np.ndarray,
         outputs: list[np.ndarray] | None = None,

@@ -19,7 +19,7 @@ from .attention import AttentionNetwork
 from .choices import Attention, Choices, Conv, Gru, IndependentPolicy, JointPolicy, Lstm, Mlp, SharedPolicy
 from .convolution import Convolutional
 from .custom import Custom, custom_network
-from .jax_policy import JaxPolicy, ModuleArrays
+from .jax_policy import JaxPolicy
 from .mlp import LayerSettings
 from .numpy_policy import NumpyPolicy, PolicyArrays
 from .policies import Critic, Policy, TrunkHead
@@ -151,20 +151,19 @@ def worker_policy(spec: Spec, c: Any, policy: Policy) -> NumpyPolicy | JaxPolicy
     )
 
 
-def policy_arrays(policy: Policy, moments: Any = None) -> PolicyArrays | ModuleArrays:
+def policy_arrays(policy: Policy, moments: Any = None) -> PolicyArrays:
     """Return the parameters of a policy as NumPy arrays for workers.
 
     - `moments`: the moments of normalised observations, with the attributes `mean` and `variance`; None if they are not
       normalised.
     """
     spread, net = jax.tree.map(np.asarray, policy.spread), policy.net
-    whiten = np.eye(spread.mixing.shape[-1], dtype=np.float32) - np.tril(spread.mixing, -1)
-    common: dict[str, Any] = {"log_std": spread.log_std, "colour": np.linalg.inv(whiten) if whiten.size else whiten}
+    common: dict[str, Any] = {"log_std": spread.log_std, "mixing": spread.mixing}
     if moments is not None:
         common["centre"] = np.asarray(moments.mean)
         common["scale"] = np.sqrt(np.asarray(moments.variance) + np.float32(1e-8))
     if not _runs_in_numpy(policy):
-        return ModuleArrays(tuple(map(np.asarray, jax.tree.leaves(policy))), **common)
+        return PolicyArrays(leaves=tuple(map(np.asarray, jax.tree.leaves(policy))), **common)
     return PolicyArrays(
         kernels=tuple(map(np.asarray, net.net.kernels)),
         biases=tuple(map(np.asarray, net.net.biases)),

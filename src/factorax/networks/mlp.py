@@ -128,7 +128,10 @@ class MLP(eqx.Module):
 
     def layer(self, i: int, x: jax.Array) -> jax.Array:
         """Return the output of hidden layer i."""
-        x = matmul(x, self.kernels[i])
+        return self.activated(i, matmul(x, self.kernels[i]))
+
+    def activated(self, i: int, x: jax.Array) -> jax.Array:
+        """Return the output of hidden layer i for x W."""
         if self.scales:
             x = normalised(x) * self.scales[i]
         return ACTIVATIONS[self.activation](x + self.biases[i])

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..distributions import Spread
-from ..distributions.covariance import inverses
 from ..observations import ObservationSpace
 from ..spaces import ActionMask, ActionSpace
 
@@ -27,16 +26,18 @@ any number of workers."""
 class PolicyArrays(NamedTuple):
     """The parameters of a policy as NumPy arrays."""
 
-    kernels: tuple[np.ndarray, ...]
-    biases: tuple[np.ndarray, ...]
-    """Kernels and biases of each layer, ``(i, o)`` and ``(o,)``; independent policies have an axis of components
-    first."""
-    identity: np.ndarray | None
-    """Features that tell a shared network for which component it acts, ``(c, k)``."""
     log_std: np.ndarray
     """log σ of Gaussian components, ``(c,)``."""
-    colour: np.ndarray
-    """(I − W)⁻¹ of each factor with a covariance, ``(f, g, g)``."""
+    mixing: np.ndarray
+    """W of each factor with a covariance, ``(f, g, g)``."""
+    kernels: tuple[np.ndarray, ...] = ()
+    biases: tuple[np.ndarray, ...] = ()
+    """Kernels and biases of each layer, ``(i, o)`` and ``(o,)``; independent policies have an axis of components
+    first."""
+    identity: np.ndarray | None = None
+    """Features that tell a shared network for which component it acts, ``(c, k)``."""
+    leaves: tuple[np.ndarray, ...] = ()
+    """Instead of layers, all arrays of a policy that is evaluated with JAX."""
     centre: np.ndarray | None = None
     scale: np.ndarray | None = None
     """Mean and standard deviation of observations, ``(d,)``, if they are normalised."""
@@ -52,13 +53,11 @@ class WorkerPolicy:
 
     def draw(self, rng: np.random.Generator, arrays: Any, n_steps: int) -> np.ndarray:
         """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
-        return self.space.noise(rng, n_steps, arrays.log_std, arrays.colour)
+        return self.space.noise(rng, n_steps, arrays.log_std, arrays.mixing)
 
     def log_prob(self, arrays: Any, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
         """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
-        space = self.space
-        whiten = None if space.blocks is None else inverses(space.blocks, arrays.colour, len(space))
-        return space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
+        return self.space.log_prob(outputs, Spread(arrays.log_std, arrays.mixing), action)
 
     def normalised(self, obs: Any, centre: Any, scale: Any, xp: Any) -> Any:
         """Return rows of observations ``(B, d)`` with the columns that are quantities normalised and clipped to ±10."""
@@ -124,7 +123,7 @@ class NumpyPolicy(WorkerPolicy):
         shape = n_envs, len(self.space), self.space.width
         outputs = (n_envs, shape[1] * shape[2], 1) if self.by_choice else shape
         layers = _Layers(arrays=arrays, kind=self.kind, shape=outputs, first=first, activation=self.activation)
-        prepare = self.inputs if self.kind != "joint" else self._encoded if self.observations is not None else None
+        prepare = self.inputs if self.kind != "joint" else self._encoded
         centre, scale = arrays.centre, arrays.scale
         inputs, forward = layers.inputs, layers.forward
         write = self._writer(inputs.reshape(*shape, -1) if self.by_choice else inputs)
@@ -136,7 +135,7 @@ class NumpyPolicy(WorkerPolicy):
             if write is not None:
                 write(obs)
             else:
-                rows = obs if prepare is None else prepare(obs)
+                rows = prepare(obs)
                 inputs[...] = rows.reshape(*outputs[:2], -1) if self.by_choice else rows
             forward()
             return parameters

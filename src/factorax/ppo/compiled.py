@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from .devices import available_memory, check_memory, device_mesh, local_devices, placed_samples, shardings
 from .learner import Learner
@@ -134,20 +135,21 @@ class Compiled:
 
         def many(state: TrainState, count: jax.Array) -> Any:
             shapes = eqx.filter_eval_shape(update, state)[1]
-            size = sum(x.size for x in jax.tree.leaves(shapes))
-            self.max_updates = min(MAX_UPDATES, max(1, MAX_METRICS // size))
-            rows = jax.tree.map(lambda x: jnp.zeros((self.max_updates, *x.shape), x.dtype), shapes)
+            like, names = ravel_pytree(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes))
+            self.max_updates = min(MAX_UPDATES, max(1, MAX_METRICS // like.size))
             arrays, rest = eqx.partition(state, eqx.is_array)
 
             def one(i: jax.Array, carry: Any) -> Any:
                 arrays, rows = carry
                 new, metrics = update(eqx.combine(arrays, rest))
                 new = self._constrained(new, lead=0 if seeds is None else 1)
-                return eqx.filter(new, eqx.is_array), jax.tree.map(lambda all, x: all.at[i].set(x), rows, metrics)
+                # As one row: writing thirty metrics one by one takes as many kernels, which a GPU starts one by one.
+                return eqx.filter(new, eqx.is_array), rows.at[i].set(ravel_pytree(metrics)[0])
 
             # A loop with a traced number of steps, so that one program serves a single update and many.
+            rows = jnp.zeros((self.max_updates, like.size), like.dtype)
             arrays, rows = jax.lax.fori_loop(0, count, one, (arrays, rows))
-            return eqx.combine(arrays, rest), rows
+            return eqx.combine(arrays, rest), jax.vmap(names)(rows)
 
         return many
 

@@ -1,6 +1,7 @@
 """All settings of a run, with a description each, from which the command line is generated."""
 
 import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
@@ -92,7 +93,17 @@ def unknown_setting(name: str) -> str:
 
 
 WHO_STEPS = ("rollouts", "device")
-"""Settings that do not change results."""
+"""Settings that do not change results, except with ``overlap=true`` of `rollouts`."""
+
+
+def different_settings(a: Mapping[str, Any], b: Mapping[str, Any], ignored: Iterable[str] = ()) -> list[str]:
+    """Return the names of settings in which two runs differ and that change results; settings are as in `to_json`."""
+    ignored = {*ignored, *WHO_STEPS}
+    names = {name for name in a.keys() | b.keys() if name not in ignored and a.get(name) != b.get(name)}
+    # With overlap, the policy before the last update acts.
+    if ("overlap=true" in str(a.get("rollouts"))) != ("overlap=true" in str(b.get("rollouts"))):
+        names.add("rollouts")
+    return sorted(names)
 
 
 @dataclass(frozen=True)
@@ -112,16 +123,17 @@ class Config:
     n_steps: Count = 256
     """Number of steps per environment between updates."""
     method: Any = "factored"
-    """Credit-assignment method: factored, or a related one such as ppo, ippo, mappo, coma, difference-rewards,
-    complete, adaptive, a2c or natural; or a subclass of `Method`."""
+    """Credit-assignment method: factored, or a related one: ppo, ippo, mappo, coma, difference-rewards, complete,
+    adaptive, a2c or natural. Settings: default_action and at of difference-rewards, kl and damping of natural, as in
+    natural,kl=0.02. In Python also a subclass of Method."""
     policy: Any = "auto"
     """Policy network. joint: one network for all components. shared: one network applied to the observation of each
-    component. independent: one network per component. auto: shared if there are local observations, otherwise joint. In
-    Python also the user's own network."""
+    component. independent: one network per component. auto: shared if there are local observations, otherwise joint.
+    Setting of shared: identity, the size of an embedding that tells components apart. In Python also a network."""
     critic: Any = "auto"
     """Critic. target: one value per target. factor: one value per factor's credit. auto: factor for a fixed network of
-    several targets, otherwise target. none: no critic; with method a2c and gae_lambda 1 this is REINFORCE. In Python
-    also the user's own network."""
+    several targets, otherwise target. none: no critic; with method a2c and gae_lambda 1 this is REINFORCE. Setting of
+    all: trunk, separate or shared with the policy. In Python also a network."""
     hidden: tuple[Annotated[int, Range(1, 2**16)], ...] = (64, 64)
     """Sizes of the hidden layers, for the policy and the critic."""
     activation: Literal["tanh", "relu", "elu", "gelu", "silu"] = "tanh"
@@ -130,10 +142,12 @@ class Config:
     """Network architecture. mlp: fully connected layers. gru, lstm: the last hidden layer is recurrent. conv:
     convolutions for images in the observation, then layers. attention: layers, then attention of each component of a
     shared policy to its neighbours. choices: layers that score each choice of a component from its observation of that
-    choice."""
+    choice. Settings: sequence_length of gru and lstm, rounds of attention, layer_norm of those without memory, and init
+    of all, as in gru,sequence_length=8."""
     distribution: Any = "scale"
     """Distribution of bounded actions of a Box. scale: a Gaussian in units in which the bounds are −1 and 1, clipped.
-    clip: a Gaussian in raw units, clipped. tanh: a Gaussian squashed by a tanh. beta: a Beta distribution."""
+    clip: a Gaussian in raw units, clipped. tanh: a Gaussian squashed by a tanh. beta: a Beta distribution. Settings of
+    Gaussians, also for actions without bounds: std (component, shared, state or full) and initial_log_std."""
     learning_rate: Scheduled = 3e-4
     """Step size of the Adam optimizer; in Python also a function of the remaining progress, from 1 to 0."""
     anneal: tuple[Annealed, ...] = ()
@@ -169,9 +183,11 @@ class Config:
     """Factor applied to targets for learning; reported returns are not scaled."""
     rollouts: Any = "inline"
     """How Gymnasium environments are stepped: inline in this process, in worker processes, or by ray. Results are
-    bit-identical."""
+    bit-identical, except with overlap. Settings: workers and overlap of processes and ray, address and cpus of ray, and
+    seconds, the time limit of a rollout, as in processes,workers=4."""
     device: Any = "auto"
-    """Device for training. auto: a GPU or TPU if JAX finds one, otherwise the CPU. cuda is a synonym of gpu."""
+    """Device for training. auto: a GPU or TPU if JAX finds one, otherwise the CPU. cuda is a synonym of gpu. Setting of
+    all: count, the number of devices, as in gpu,count=2."""
     # The presets turn this off because the networks of their problems are known; that of a user may lack an edge.
     check_network: bool = True
     """Test during training whether the network lacks an edge, and warn if it does."""

@@ -210,7 +210,7 @@ class Learner:
 
     def save(self, path: str | os.PathLike[str], state: TrainState) -> None:
         """Write a state and the settings to a file, from which ``FactoredPPO.load(path, problem)`` makes a model."""
-        save_model(path, self, state)
+        save_model(path, self.spec, self.config, state)
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
         """Return flat actions for raw observations ``(..., d)``."""

@@ -407,7 +407,8 @@ class FactoredPPO:
         The file has the agent, the optimizer, the settings, and the state of a JAX problem, or the seeds and actions
         of the episodes in progress of other environments.
         """
-        save_model(path, self.learner, self.state, names=self.names, given=self._given, episodes=self._episodes)
+        about: dict[str, Any] = {"names": self.names, "given": self._given, "episodes": self._episodes}
+        save_model(path, self.spec, self.config, self.state, **about)
 
     @classmethod
     def load(

@@ -99,7 +99,8 @@ def shapes_of(tree: Any) -> list[Any]:
 
 def save_model(
     path: str | os.PathLike[str],
-    learner: Any,
+    spec: Spec,
+    config: Any,
     state: Any,
     *,
     names: tuple[str | None, ...] = (None, None),
@@ -108,12 +109,13 @@ def save_model(
 ) -> None:
     """Write the state of a `Learner` and its settings to a file.
 
+    - `config`: the settings; of several seeds that share a learner, those of this one.
     - `names`: of the problem and the network, if they have any; `given`: names of arguments that are objects.
     - `episodes`: the episodes in progress that are played outside JAX.
     """
     problem, network = names
-    about = {"config": learner.config.to_json(), "timesteps": int(state.timesteps), "problem": problem}
-    about |= {"network": network, "given": given or [], "trained_on": sizes(learner.spec)}
+    about = {"config": config.to_json(), "timesteps": int(state.timesteps), "problem": problem}
+    about |= {"network": network, "given": given or [], "trained_on": sizes(spec)}
     about["modules"] = state.agent.module_names
     arrays = {} if episodes is None else episodes_.to_arrays(episodes)
     # The reader chooses the settings, so those that are leaves of the state are not written.

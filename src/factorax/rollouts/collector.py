@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..networks.jax_policy import ModuleArrays
 from ..networks.numpy_policy import PolicyArrays
 from .episodes import Episode
 from .transitions import Transition
@@ -21,7 +20,7 @@ class Behaviour(NamedTuple):
     observations ``(B, d)`` to flat actions ``(B, c)``. A recurrent policy is ``act(key, obs, memory, …)`` and also
     returns its memory. ``among=(first, count)``: actions are drawn as for `count` observations, of which these are
     those from number `first` on."""
-    arrays: Callable[[], PolicyArrays | ModuleArrays]
+    arrays: Callable[[], PolicyArrays]
     """The same policy in a form for workers."""
     timesteps: Any
     """Environment steps made before this rollout, a scalar."""

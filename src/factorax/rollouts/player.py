@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..networks.jax_policy import JaxPolicy, ModuleArrays
+from ..networks.jax_policy import JaxPolicy
 from ..networks.numpy_policy import NumpyPolicy, PolicyArrays
 from ..problems.failures import EpisodeLost
 from ..spaces import ActionSpace
@@ -55,7 +55,7 @@ class Plan:
 class Iteration(NamedTuple):
     """The data common to the fragments of one iteration."""
 
-    parameters: PolicyArrays | ModuleArrays
+    parameters: PolicyArrays
     entropy: tuple[int, ...]
     """Seed of all random numbers, together with an environment's index."""
     seed: int | None

@@ -15,7 +15,7 @@ from typing import Any
 from .._checks import path_of
 from .._files import MIB, check_not_linked, parse_json, read_bytes, read_json, read_lines
 from .._text import shown
-from ..ppo.config import WHO_STEPS, Config
+from ..ppo.config import Config, different_settings
 from ..ppo.model_files import MAX_CONFIG, NETWORK_COPY
 from ..ppo.named_networks import CURRICULUM
 
@@ -157,10 +157,8 @@ def check_settings(out: Path, requested: dict[str, Any]) -> None:
     changed = {key: (stored[key], requested[key]) for key in ("problem", "network") if stored[key] != requested[key]}
     # Training longer is not a change of settings, unless something depends on the number of steps.
     scheduled = settings["anneal"] or requested["network"].startswith(CURRICULUM)
-    ignored = {*WHO_STEPS} if scheduled else {*WHO_STEPS, "total_timesteps"}
-    for key in sorted((stored["config"].keys() | settings.keys()) - ignored):
-        if stored["config"].get(key) != settings.get(key):
-            changed[key] = (stored["config"].get(key), settings.get(key))
+    for key in different_settings(stored["config"], settings, () if scheduled else ("total_timesteps",)):
+        changed[key] = (stored["config"].get(key), settings.get(key))
     if changed:
         lines = "\n".join(f"  {key}: {a!r} in the folder, {b!r} requested" for key, (a, b) in changed.items())
         raise FileExistsError(

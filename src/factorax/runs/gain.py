@@ -7,12 +7,13 @@ difference, so
     factored − vanilla = (complete − vanilla) + (factored − complete)
 """
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ..ppo.config import WHO_STEPS
+from ..ppo.config import different_settings
 from ..ppo.methods import METHODS
 from .compare import Group, check_groups, comparable_scores, default_settings, interval_or_mean
 from .statistics import iqm_difference
@@ -85,14 +86,10 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
 def _differences(a: Group, b: Group) -> dict[str, list[Any]]:
     """Return the settings in which two groups differ, except for their roles and how environments are stepped."""
     first, second = a.settings, b.settings
-    ignored = {"network", "seed", *WHO_STEPS}
+    ignored = {"network", "seed"}
     if {first.get("method"), second.get("method")} <= {"ppo", "factored", "complete"}:
         ignored.add("method")  # that is what the roles differ in
-    return {
-        key: [first.get(key), second.get(key)]
-        for key in sorted(first.keys() | second.keys())
-        if key not in ignored and first.get(key) != second.get(key)
-    }
+    return {key: [first.get(key), second.get(key)] for key in different_settings(first, second, ignored)}
 
 
 def commands(group: Group, role: Role) -> list[str]:
@@ -111,8 +108,8 @@ def commands(group: Group, role: Role) -> list[str]:
         out = ""
         # Next to the runs that they are compared with, where `train` would not write by itself.
         if folder.parent != Path("runs"):
-            label = problem.replace("/", "-").replace(":", "-")
-            kind = "vanilla" if role == "vanilla" else "factored-complete"
+            label = re.sub("[/:,]", "-", problem)
+            kind = "ppo" if role == "vanilla" else "factored-complete"
             out = str(folder.parent / f"{label}-{kind}-{seed}")
         lines.append(train_command(group.settings, seed=seed, network=network, method=method, out=out))
     return lines
