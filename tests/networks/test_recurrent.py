@@ -14,6 +14,7 @@ from factorax.discovery import intervene
 from factorax.discovery.batch import collect
 from factorax.networks.recurrent import Cell
 from factorax.ppo import Config, Learner
+from factorax.ppo.losses import standardise
 from factorax.problems import queues
 from factorax.spec import Spec
 

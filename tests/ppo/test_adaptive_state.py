@@ -87,7 +87,7 @@ def test_errors():
         AdaptiveStateNetwork.bins(COMPLETE, [0], [[0.0], [1.0]])
     with pytest.raises(ValueError, match=r"edges: got \[1.0, 0.0\], want increasing boundaries of bins"):
         AdaptiveStateNetwork.bins(COMPLETE, [0], [[1.0, 0.0]])
-    with pytest.raises(ValueError, match="critic: got 'factor' .* with a AdaptiveStateNetwork"):
+    with pytest.raises(ValueError, match=r"critic: got 'factor' .* with a AdaptiveStateNetwork"):
         fx.FactoredPPO(crossing(), AdaptiveStateNetwork.bins(COMPLETE, **SIDES), critic="factor", **SMALL)
     with pytest.raises(ValueError, match=r"regime: returned float32 of shape .* want whole numbers"):
         fx.FactoredPPO(crossing(), AdaptiveStateNetwork(COMPLETE, lambda obs: obs[..., 0], 2), **SMALL)
