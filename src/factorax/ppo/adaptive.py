@@ -104,7 +104,8 @@ class AdaptiveNetwork(BaseNetwork):
         )
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """Return K from earlier rollouts: edges are not chosen with the data they are used on."""
+        """Return K from earlier rollouts."""
+        # Edges chosen with the data they are used on would favour the noise of these data: a bias.
         return KArray(state.matrix)
 
     def update_state(self, state: Any, evidence: Evidence) -> tuple["EdgeEstimates", dict[str, Any]]:
@@ -122,10 +123,12 @@ class AdaptiveNetwork(BaseNetwork):
         rollouts = state.rollouts + 1
         one, share = noise / total, squares / total**2  # of one rollout; the mean has this share of it
         of_mean = one * share
+        # The noise of the mean is in its square as well, so it is subtracted.
         bias = self.copies * jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
         present = state.matrix > 0
         pays = jnp.where(present, bias * (1 + self.margin) > of_mean, bias > (1 + self.margin) * of_mean)
-        kept = jnp.where(present, state.matrix, 1.0) * pays
+        kept = jnp.where(present, state.matrix, 1.0) * pays  # soft edges keep their weights
+        # Without any edge, a factor would have nothing to learn from.
         matrix = jnp.where(pays.any(axis=1, keepdims=True), kept, state.matrix)
         revise = rollouts % self.every == 0
         return EdgeEstimates(
@@ -166,6 +169,7 @@ def pair_gradients(scores: Scores, advantage: jax.Array, n_envs: int) -> tuple[j
     """
     components, width = scores.outer.shape[1:]
     inner = jnp.concatenate([scores.inner, jnp.ones_like(scores.inner[..., :1])], axis=-1)
+    # Scores have mean zero, so a common offset would only add noise.
     centred = advantage - advantage.mean(axis=0)
 
     def by_env(x: jax.Array) -> jax.Array:
@@ -180,7 +184,9 @@ def pair_gradients(scores: Scores, advantage: jax.Array, n_envs: int) -> tuple[j
 
     size = components, width * inner.shape[-1], advantage.shape[1]
     zero = jnp.zeros(size), jnp.zeros((size[0], size[2]))
+    # One environment at a time: scores of all N samples at once would take N c p numbers.
     (total, squares), _ = jax.lax.scan(add, zero, (by_env(scores.outer), by_env(inner), by_env(centred)))
     mean = total / n_envs
+    # Between environments, because the steps of one episode are not independent.
     noise = (squares / n_envs - (mean**2).sum(axis=1)) / max(n_envs - 1, 1)
     return mean, jnp.maximum(noise, 0.0)

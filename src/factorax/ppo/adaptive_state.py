@@ -142,11 +142,13 @@ class AdaptiveStateNetwork(BaseNetwork):
             mean = (psi * inside[:, None]).sum(axis=0) / jnp.maximum(inside.sum(), 1)
             gradients, noise = pair_gradients(scores, (psi - mean) * inside[:, None], evidence.n_envs)
             new = rule.revised(estimates, gradients, noise)
+            # Without data, estimates would decay all the same, and a revision would follow noise.
             visited = inside.sum() > 0
             return jax.tree.map(lambda a, b: jnp.where(visited, a, b), new, estimates)
 
+        # One after the other, so that the masked scores of only one regime take memory.
         new = jax.lax.map(lambda each: one(*each), (jnp.arange(self.regimes), state))
-        share = jnp.bincount(regime, length=self.regimes) / len(regime)
+        share = jnp.bincount(regime, length=self.regimes) / len(regime)  # edges in use: regimes count by their visits
         edges = (new.matrix > 0).sum(axis=(1, 2))
         return new, {"network/edges": (edges * share).sum()}
 
@@ -163,4 +165,5 @@ class AdaptiveStateNetwork(BaseNetwork):
         return InfluenceNetwork._derive(matrix, self.initial.actions, self.initial.targets)
 
     def _regime(self, obs: Any) -> Any:
+        # The values of a user's function are known only inside the program, which cannot raise.
         return jnp.clip(self.regime(obs), 0, self.regimes - 1)

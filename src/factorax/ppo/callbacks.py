@@ -136,6 +136,7 @@ def as_callback(callback: Any, argument: str = "callback") -> Callback:
         return CallbackList([])
     if isinstance(callback, Callback):
         return callback
+    # First, because these have some of the methods below as well.
     if hasattr(callback, "init_callback") and hasattr(callback, "on_step"):
         return _OfStableBaselines3(callback)
     names = ("on_training_start", "on_rollout_end", "on_training_end")
@@ -165,7 +166,7 @@ class _Every:
 
     def due(self, model: "Model") -> bool:
         before, self.reached = self.reached, model.num_timesteps // model.config.n_envs // self.frequency
-        return self.reached > before
+        return self.reached > before  # a rollout may jump over a multiple, or several
 
 
 class EvalCallback(Callback):
@@ -217,8 +218,9 @@ class EvalCallback(Callback):
         self.results: list[np.ndarray] = []
 
     def on_training_start(self, model: "Model") -> None:
-        """Create the folders, so that a path that is not writable raises before training."""
+        """Create the folders."""
         self.every.start(model)
+        # Before training, so that a path that is not writable does not cost the steps until the first evaluation.
         for folder in (self.log_path, self.best_model_save_path):
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -241,6 +243,7 @@ class EvalCallback(Callback):
             print(f"evaluation after {model.num_timesteps:,} steps: {returns.mean():.2f} ± {returns.std():.2f}")
         if self.log_path is not None:
             arrays: Any = {"timesteps": np.array(self.timesteps), "results": np.array(self.results)}
+            # The whole file each time: an archive of NumPy cannot be appended to.
             write_whole(self.log_path / "evaluations.npz", lambda file: np.savez(file, **arrays))
         goes_on = True
         if self.last_mean_reward > self.best_mean_reward:
@@ -285,7 +288,7 @@ class StopTrainingOnRewardThreshold(Callback):
 
     def on_rollout_end(self, model: "Model", metrics: Metrics) -> bool:
         """Return False once the return has reached the threshold."""
-        reached = metrics.get("rollout/ep_rew_mean", -np.inf)
+        reached = metrics.get("rollout/ep_rew_mean", -np.inf)  # absent if no episode ended
         if self.parent is not None:
             reached = self.parent.best_mean_reward
         if reached < self.reward_threshold:
@@ -309,7 +312,7 @@ class ProgressBarCallback(Callback):
 
     def on_rollout_end(self, model: "Model", metrics: Metrics) -> None:
         """Advance the bar."""
-        self.last = float(metrics.get("rollout/ep_rew_mean", self.last))
+        self.last = float(metrics.get("rollout/ep_rew_mean", self.last))  # absent if no episode ended
         shown = "–" if np.isnan(self.last) else f"{self.last:.4g}"
         text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
         self.bar.update(self.task, completed=model.num_timesteps, description=text)

@@ -41,6 +41,7 @@ class Program:
 
         def run(arrays: Any) -> Any:
             out, other = eqx.partition(function(*eqx.combine(arrays, rest)), eqx.is_array)
+            # What is not an array is known only here, while JAX traces, and a program cannot return it.
             results.append(other)
             return out
 
@@ -114,6 +115,7 @@ class Compiled:
         thread.start()
         states = init(numbers)
         thread.join()
+        # Compiles again, and raises here, if compilation failed in the thread.
         self._check_memory(updates)
         self._programs["update", len(seeds)] = updates
         return self._placed(states, lead=1)
@@ -142,6 +144,7 @@ class Compiled:
             def one(i: jax.Array, carry: Any) -> Any:
                 arrays, rows = carry
                 new, metrics = update(eqx.combine(arrays, rest))
+                # Placed as it came in, so that the next call moves nothing between devices.
                 new = self._constrained(new, lead=0 if seeds is None else 1)
                 # As one row: writing thirty metrics one by one takes as many kernels, which a GPU starts one by one.
                 return eqx.filter(new, eqx.is_array), rows.at[i].set(ravel_pytree(metrics)[0])
@@ -199,8 +202,7 @@ class Compiled:
 
 
 def _one_by_one(init: Callable[[jax.Array], TrainState]) -> Callable[[jax.Array], TrainState]:
-    """Return a function from seeds to stacked states. A loop, since a batch of QR decompositions is rounded otherwise,
-    and the result for a seed must not depend on the others."""
+    """Return a function from seeds to stacked states."""
 
     def states(seeds: jax.Array) -> TrainState:
         rest: list[Any] = []
@@ -210,6 +212,7 @@ def _one_by_one(init: Callable[[jax.Array], TrainState]) -> Callable[[jax.Array]
             rest.append(other)
             return arrays
 
+        # A loop, since a batch of QR decompositions is rounded otherwise, and a seed must not depend on the others.
         return eqx.combine(jax.lax.map(one, seeds), rest[0])
 
     return states

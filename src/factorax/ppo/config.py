@@ -118,6 +118,7 @@ class Config:
     """Total number of training steps, summed over all environments."""
     seed: Seed = 0
     """Random seed for parameters, actions and environments. None draws a random seed, which is then stored here."""
+    # 8 × 256 are the 2,048 steps of a default rollout of Stable-Baselines3, which has one environment.
     n_envs: Count = 8
     """Number of environments that are stepped in parallel."""
     n_steps: Count = 256
@@ -201,12 +202,13 @@ class Config:
         for name, menu in menus().items():
             value = getattr(self, name)
             if name == "critic" and is_network(value):
+                # A network alone does not say whether its values are those of targets or of factors.
                 value = menu.kinds["auto"](module=value)
             if name != "policy" or not is_network(value):
                 value = menu.read(value)
             object.__setattr__(self, name, value)
         if self.seed is None:
-            object.__setattr__(self, "seed", secrets.randbelow(2**31))
+            object.__setattr__(self, "seed", secrets.randbelow(2**31))  # stored, so that the run can be repeated
         for name in self.anneal:
             if isinstance(getattr(self, name), Schedule):
                 raise ValueError(
@@ -262,7 +264,7 @@ class Config:
         """Return these settings with the choices "auto" of `policy` and `critic` made for a problem, a `Spec`."""
         policy, critic = self.policy, self.critic
         if str(policy) == "auto":
-            needs_shared = self.architecture.name in ("attention", "choices")
+            needs_shared = self.architecture.name in ("attention", "choices")  # they read one observation per component
             policy = "shared" if needs_shared or spec.local is not None else "joint"
         if critic.name == "auto":
             network = self.method.network(spec)
@@ -308,7 +310,7 @@ def check_hyper(name: str, value: Any) -> None:
             f"{name}: got {shown(value)}, want one number; for several runs at once, jax.vmap(lambda {name}: "
             f"learner.init(seed, {name}={name}))(values)"
         )
-    if not is_traced(value):
+    if not is_traced(value):  # a traced one has no value yet
         checked(name, value, Positive if name == "total_timesteps" else _field_types()[name])
 
 

@@ -56,12 +56,12 @@ class Rollout(NamedTuple):
     @property
     def starts(self) -> jax.Array:
         """Whether an episode starts with a step, ``[T, B]``, except for the first step of a rollout."""
-        return jnp.concatenate([jnp.zeros_like(self.ended[:1]), self.ended[:-1]])
+        return jnp.concatenate([jnp.zeros_like(self.ended[:1]), self.ended[:-1]])  # the collector has reset step 0
 
     @property
     def all_terminated(self) -> jax.Array:
         """Which targets end with a step, by themselves or with their episode, ``[T, B, m]`` or ``[T, B, 1]``."""
-        of_episode = self.terminated[..., None]
+        of_episode = self.terminated[..., None]  # not `truncated`: what would have followed has a value
         return of_episode if self.target_terminated is None else of_episode | self.target_terminated
 
 
@@ -112,7 +112,7 @@ class Estimates(NamedTuple):
             shifted = (self.gamma * continues)[:-1] * later[1:]
             return jnp.concatenate([jnp.where(ended[:-1], after[:-1], shifted), after[-1:]]), None
 
-        later, reached = self.returns, 0
+        later, reached = self.returns, 0  # each lag continues from the one before: T steps for each unit of the largest
         for lag in lags:
             later, _ = jax.lax.scan(shift, later, length=lag - reached)
             reached = lag
@@ -162,8 +162,8 @@ class Critic(Choice):
 class Target(Critic):
     """One value per target, vⱼ ≈ E Σ γˡ ψⱼ: Cᵢ = [K(λ∘A)]ᵢ, with Aⱼ from GAE of every target.
 
-    Unbiased for any K that has all edges, also one that varies from step to step; but the errors of every target that a
-    factor influences add up in its credit, so the variance grows with their number.
+    Unbiased for any K that has all edges, also one that varies from step to step; but the variance grows with the
+    number of targets that a factor influences.
     """
 
     def n_values(self, network: BaseNetwork) -> int:
@@ -174,13 +174,13 @@ class Target(Critic):
         self, network: BaseNetwork, k: Any, weights: Any, rollout: Rollout, values: tuple[Any, Any], hyper: Any
     ) -> Credit:
         """Return [K(λ∘A)]; a network of lags replaces A by the part of the return that comes after its lags."""
-        estimates = self.estimates(network, rollout, values, hyper)
+        estimates = self.estimates(network, rollout, values, hyper)  # their errors add up over the targets of a factor
         return Credit(*network.credit_rollout(k, estimates, lambda k, x: credit(k, x, weights)))
 
     def estimates(self, network: BaseNetwork, rollout: Rollout, values: tuple[Any, Any], hyper: Any) -> Estimates:
         """Return the estimates for each target, ``[T, B, m]``."""
         m = network.static.shape[1]
-        value, next_value = (x[..., :m] for x in values)
+        value, next_value = (x[..., :m] for x in values)  # values of factors follow those of targets
         of_targets = Estimates.of(rollout.psi, value, next_value, rollout.all_terminated, rollout, hyper)
         return of_targets._replace(factor_value=values[0][..., m:])
 
@@ -213,7 +213,7 @@ class NoCritic(Target):
 
     def estimates(self, network: BaseNetwork, rollout: Rollout, values: Any, hyper: Any) -> Estimates:
         """Return the returns of each target, ``[T, B, m]``."""
-        zeros = jnp.zeros_like(rollout.psi)
+        zeros = jnp.zeros_like(rollout.psi)  # also at a truncation: nothing estimates what would have followed
         return super().estimates(network, rollout, (zeros, zeros), hyper)._replace(factor_value=None)
 
 

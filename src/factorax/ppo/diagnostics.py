@@ -34,12 +34,13 @@ class Scores(NamedTuple):
     @property
     def squared(self) -> jax.Array:
         """|z|² of each component, ``(N, c)``."""
-        return (self.outer**2).sum(axis=-1) * ((self.inner**2).sum(axis=-1) + 1)
+        return (self.outer**2).sum(axis=-1) * ((self.inner**2).sum(axis=-1) + 1)  # 1 is the input of the bias
 
     def mean_squared(self, credit: jax.Array) -> jax.Array:
         """Return |E[z c]|² of each component, ``(c,)``, for credits ``(N, c)``."""
         weighted = self.outer * credit[..., None] / len(credit)
         if self.inner.shape[1] == 1:
+            # One matrix product for all components, which see the same h.
             inner = jnp.einsum("nh,ncw->chw", self.inner[:, 0], weighted)
         else:
             inner = jnp.einsum("nch,ncw->chw", self.inner, weighted)
@@ -53,7 +54,7 @@ def signal_to_noise(second: jax.Array, mean_squared: jax.Array, samples: int) ->
     zero.
     """
     variance = (second - mean_squared) * samples / max(samples - 1, 1)
-    return (mean_squared - variance / samples) / (variance + 1e-30)
+    return (mean_squared - variance / samples) / (variance + 1e-30)  # E|mean|² = |E g|² + V / N
 
 
 def variance_terms(
@@ -147,10 +148,11 @@ class Evidence:
 def target_advantages(update: Any, agent: Agent, rollout: Rollout, hyper: Any) -> jax.Array:
     """Return the advantage of each target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
     kind = update.config.critic
-    has_critic = type(kind) is Target and not update.method.predicts_credit
+    has_critic = type(kind) is Target and not update.method.predicts_credit  # others have no values of targets
     values: Any = update.values(agent, rollout) if has_critic else None
     estimates = (kind if has_critic else NoCritic()).estimates(update.spec.network, rollout, values, hyper)
     advantage = estimates.advantage.reshape(-1, update.spec.n_targets)
+    # Without a critic nothing has been subtracted yet, and a common offset would only add noise.
     return advantage if has_critic else advantage - advantage.mean(axis=0)
 
 

@@ -22,7 +22,7 @@ def warn_if_dense(spec: Spec, config: Config) -> None:
     """
     network = spec.network.static
     n, m = network.shape
-    if not spec.problem_defines_network or min(n, m) < 2 or not spec.network.is_fixed:
+    if not spec.problem_defines_network or min(n, m) < 2 or not spec.network.is_fixed:  # nothing to factor
         return
     if network.density == 1 and not network.is_soft and not network.made_complete:
         warn(
@@ -62,7 +62,7 @@ def warn_if_short(config: Config, steps: int) -> None:
 
 def warn_if_clipped(config: Config, history: Sequence[Mapping[str, Any]]) -> None:
     """Warn after update 30 if all gradients were far beyond `max_grad_norm`, and the last ten returns are no better
-    than the first ten. Where returns improve, such gradients are common and do no harm: Adam scales its steps.
+    than the first ten.
 
     - `history`: the metrics of the last updates, the latest one last.
     """
@@ -77,6 +77,7 @@ def warn_if_clipped(config: Config, history: Sequence[Mapping[str, Any]]) -> Non
         for rows in (first[:third], first[-third:])
     )
     stalled = before and after and sum(after) / len(after) <= sum(before) / len(before)
+    # Where returns improve, such gradients are common and do no harm: Adam scales its steps.
     if stalled and least > CLIPPED_FACTOR * limit:
         scaled = "reward_scale" if config.normalize_reward else "normalize_reward=True, or reward_scale"
         warn(
@@ -94,6 +95,7 @@ class ActionScaleWarning(UserWarning):
 def warn_if_unscaled(spec: Spec, config: Config) -> None:
     """Warn if components of a Box lack a bound, unless the settings or the problem declare raw units as intended."""
     names = spec.unscaled
+    # With `clip` or `raw_actions`, raw units are meant.
     if not names or config.distribution.name == "clip" or spec.raw_actions:
         return
     deviation = math.exp(getattr(config.distribution, "initial_log_std", None) or 0.0)

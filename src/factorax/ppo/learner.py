@@ -161,6 +161,7 @@ class Learner:
             )
         for name, value in hyper.items():
             check_hyper(name, value)
+        # Separate keys, so that another critic changes neither the policy nor the first episodes of a seed.
         key, for_policy, for_critic, for_environments = jax.random.split(_key(c.seed if seed is None else seed), 4)
         agent = self._agent(for_policy, for_critic)
         features = 1 + policy_features(spec, agent.policy).shape[-1]
@@ -172,7 +173,7 @@ class Learner:
             grouped=spec.factors is not None,
         )
         is_tested = c.check_network and self.network.is_fixed and self.network is spec.network
-        is_tested = is_tested and self.network.static.density < 1
+        is_tested = is_tested and self.network.static.density < 1  # a complete network lacks no edge
         return TrainState(
             agent=agent,
             optimiser=zeros_of(c.method.optimiser(c.hyper).init, eqx.filter(agent, eqx.is_inexact_array)),
@@ -252,6 +253,7 @@ class Learner:
         )
         rollout = rollout._replace(critic_memory=before)
         key, for_update = jax.random.split(state.key)
+        # Of the agent that acted: scores of the new one would not have mean zero on these samples.
         evidence = Evidence(self.rule, state.agent, rollout, state.hyper)
         agent, optimiser, method, metrics = self.rule.learn(
             state.agent,
@@ -259,7 +261,7 @@ class Learner:
             rollout,
             key=for_update,
             k=network.for_rollout(state.network, self.rollout_view(state, transitions)),
-            hyper=c.annealed(state.hyper, state.timesteps),
+            hyper=c.annealed(state.hyper, state.timesteps),  # without this rollout, which Stable-Baselines3 counts
             state=state.method,
         )
         network_state, network_metrics = network.update_state(state.network, evidence)
@@ -270,6 +272,7 @@ class Learner:
             agent=agent,
             optimiser=optimiser,
             method=method,
+            # After the update, which must normalise as the policy did when it acted.
             obs=state.obs.updated(transitions.obs) if c.normalize_obs else state.obs,
             reward=reward,
             discounted=discounted,
@@ -295,6 +298,7 @@ class Learner:
             steps = self._objective(t.psi), t.terminated | t.truncated
             discounted, returns = jax.lax.scan(accumulate, discounted, steps)
             reward = reward.updated(returns)
+            # One scale for all targets keeps the meaning of λ; centring would change what a longer episode is worth.
             scale = scale / jnp.sqrt(reward.variance + 1e-8)
         obs, next_obs = self.normalised(state.obs, t.obs), self.normalised(state.obs, t.next_obs)
         rollout = Rollout(
@@ -357,6 +361,7 @@ def _key(seed: Any) -> jax.Array:
 
 def _first_not_finite(transitions: Transition) -> jax.Array:
     """Return step, environment and target (m: the observation) of the first non-finite value; −1 if there is none."""
+    # As numbers, because a compiled program cannot raise.
     psi, obs = transitions.psi, transitions.next_obs
     bad = jnp.concatenate([~jnp.isfinite(psi), ~jnp.isfinite(obs).all(axis=-1, keepdims=True)], axis=-1)
     where = jnp.stack(jnp.unravel_index(bad.argmax(), bad.shape))

@@ -65,6 +65,7 @@ class Logger:
         if type(key) is not str or not key:
             raise TypeError(f"key: got {shown(key)}, want the name of a figure, such as train/loss")
         try:
+            # Text is refused even if it is that of a number: it is a mistake, such as a formatted value.
             self.name_to_value[key] = float("not a number" if isinstance(value, str) else value)
         except (TypeError, ValueError):
             raise TypeError(f"value: got {shown(value)}, want a number") from None

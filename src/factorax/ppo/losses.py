@@ -87,19 +87,16 @@ def clipped_loss(log_ratio: jax.Array, credit: jax.Array, clip_range: Any) -> ja
 
     - `log_ratio`: log rᵢ, ``(N, n)``; ``(N, 1)`` for one joint ratio. `credit`: Cᵢ of the same shape.
     - `clip_range`: ε.
-
-    The minimum is pessimistic: a ratio that has moved in the wrong direction is never clipped away.
     """
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1 - clip_range, 1 + clip_range)
+    # The minimum is pessimistic: a ratio that has moved in the wrong direction is never clipped away.
     return -jnp.minimum(ratio * credit, clipped * credit).sum(axis=-1).mean()
 
 
 def policy_gradient_loss(log_ratio: jax.Array, credit: jax.Array) -> jax.Array:
-    """Return −E Σᵢ log rᵢ Cᵢ, whose gradient is the factored policy gradient −E Σᵢ ∇log πᵢ Cᵢ (eq. 8).
-
-    The denominator of rᵢ does not depend on the parameters, so log rᵢ has the gradient of log πᵢ.
-    """
+    """Return −E Σᵢ log rᵢ Cᵢ, whose gradient is the factored policy gradient −E Σᵢ ∇log πᵢ Cᵢ (eq. 8)."""
+    # The denominator of rᵢ does not depend on the parameters, so log rᵢ has the gradient of log πᵢ.
     return -(log_ratio * credit).sum(axis=-1).mean()
 
 
@@ -111,14 +108,13 @@ def joint(log_ratio: jax.Array) -> jax.Array:
 def squared_error(values: jax.Array, returns: jax.Array, old_values: jax.Array, clip_range: Any = None) -> jax.Array:
     """Return E (R − v)², where v moves by at most `clip_range` from the old values, as in Stable-Baselines3."""
     if clip_range is not None:
+        # Without the maximum with the unclipped error that OpenAI Baselines takes: Stable-Baselines3 has none either.
         values = old_values + jnp.clip(values - old_values, -clip_range, clip_range)
     return ((returns - values) ** 2).mean()
 
 
 def standardise(credit: jax.Array, acted: jax.Array) -> jax.Array:
     """Return credits with mean 0 and deviation 1 over all samples and factors that acted, and 0 for the others.
-
-    One common scale for all factors: a scale per factor would change the weights of the objective.
 
     - `credit`: ``(N, n)``, or ``(N, 1)`` for a joint ratio; `acted`: ``(N, n)``, or ``(N, 1)`` if all always act.
     """
@@ -127,6 +123,7 @@ def standardise(credit: jax.Array, acted: jax.Array) -> jax.Array:
     is_joint = credit.shape[-1] < acted.shape[-1]
     acted = jnp.broadcast_to(1.0 if is_joint else acted, credit.shape).astype(credit.dtype)
     count = acted.sum()
+    # One common scale for all factors: a scale per factor would change the weights of the objective.
     mean = (credit * acted).sum() / jnp.maximum(count, 1)
     # The unbiased deviation, as Stable-Baselines3 has it within a minibatch.
     variance = (acted * (credit - mean) ** 2).sum() / jnp.maximum(count - 1, 1)

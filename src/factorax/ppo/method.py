@@ -105,6 +105,7 @@ class Method(Choice):
             key,
             values=kind.n_values(update.network),
             meaning=f"values of {kind.name}s",
+            # A method that credits all factors alike has one row, which is no factor.
             per_factor=isinstance(kind, Factor) and update.network is spec.network,
             trunk=kind.trunk,
             critic=kind.module,
@@ -130,20 +131,19 @@ class Method(Choice):
         - `carried`: the state of the method, and the spread of the acting policy.
         """
         c, (out, values) = update.config, outputs
+        # The action of an idle factor means nothing: its ratio is 1, without a gradient, however improbable the action.
         log_ratio = (update.log_prob(out, samples.action) - samples.log_prob) * samples.acted
         credit = standardise(samples.credit, samples.acted) if c.normalize_advantage else samples.credit
-        entropy = (update.entropy(out) * samples.acted).sum(axis=-1).mean()
+        entropy = (update.entropy(out) * samples.acted).sum(axis=-1).mean()  # of the joint action, as in PPO
+        # A mean over values as well as samples, so that `vf_coef` means the same for any number of targets.
         value_loss = squared_error(values, samples.returns, samples.value, c.clip_range_vf)
         policy_loss = self.policy_loss(log_ratio, credit, hyper)
         return policy_loss - hyper.ent_coef * entropy + hyper.vf_coef * value_loss, log_ratio
 
     def optimiser(self, hyper: Hyper) -> optax.GradientTransformation:
-        """Return Adam, after clipping of the gradient's norm if there is a limit.
-
-        On one flat vector of parameters: a kernel for each array of a network takes a tenth of an update with small
-        minibatches on a GPU.
-        """
+        """Return Adam, after clipping of the gradient's norm if there is a limit."""
         clip = optax.identity() if hyper.max_grad_norm is None else optax.clip_by_global_norm(hyper.max_grad_norm)
+        # On one flat vector: a kernel for each array takes a tenth of an update with small minibatches on a GPU.
         return optax.flatten(optax.chain(clip, optax.adam(hyper.learning_rate, eps=self.adam_eps)))
 
     def passes(self, config: Config) -> int:
@@ -162,7 +162,7 @@ class Method(Choice):
         length, time first."""
         rows = samples.obs, samples.local, samples.starts, (samples.memory, samples.critic_memory)
         out, values = agent.unroll(*jax.tree.map(lambda x: x.reshape(length, -1, *x.shape[1:]), rows))
-        return out, samples.value if values is None else values
+        return out, samples.value if values is None else values  # without a critic, a constant value loss
 
     def init_state(self) -> Any:
         """Return what the method carries from update to update, a pytree of arrays; None for most."""

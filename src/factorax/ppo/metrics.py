@@ -38,6 +38,7 @@ def checked_metrics(metrics: Metrics, config: Config, before: int) -> Metrics:
 
 
 def _check_finite(metrics: Metrics, before: int, n_targets: int) -> None:
+    # First: a target that is not finite makes losses so as well, and only this says where it came from.
     t, i, j = metrics.pop("rollout/not_finite", (-1, -1, -1))
     if t >= 0:
         what = f"target {j}" if j < n_targets else "the observation"

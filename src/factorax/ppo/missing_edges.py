@@ -26,7 +26,7 @@ If all features would take more, only the feature 1 is used; beyond that nothing
 """
 LEVEL = 0.01
 """The total false-discovery rate of all looks."""
-_FIRST = 8
+_FIRST = 8  # looks at doubling intervals: few of them, so that each keeps much of the level
 
 
 class MissingEdges(NamedTuple):
@@ -64,7 +64,7 @@ def p_values(sums: MissingEdges, present: np.ndarray) -> np.ndarray:
 
     product, squares = (np.asarray(x, float) for x in sums)
     t = np.abs(product) / np.sqrt(np.maximum(squares, 1e-300))
-    tested = ~present & (squares > 0).all(axis=1)
+    tested = ~present & (squares > 0).all(axis=1)  # a target that never varied shows nothing
     if not tested.any():
         return np.full(present.shape, np.nan)
     bound = product.shape[1] * special.erfc(t.max(axis=1) / np.sqrt(2))  # Bonferroni over the p features
@@ -83,12 +83,12 @@ def last_look(rollouts: int) -> int:
 def missing(sums: MissingEdges, present: np.ndarray, number: int) -> list[tuple[int, int]]:
     """Return pairs of components and targets for which the data show a missing edge, the most significant first.
 
-    Uses the Benjamini–Hochberg procedure at level `LEVEL` / (k (k + 1)) in the k-th look, which adds up to `LEVEL`.
+    Uses the Benjamini–Hochberg procedure at level `LEVEL` / (k (k + 1)) in the k-th look.
     """
     p_value = p_values(sums, present)
     if np.isnan(p_value).all():
         return []
-    pairs = np.argwhere(discoveries(p_value, LEVEL / (number * (number + 1))))
+    pairs = np.argwhere(discoveries(p_value, LEVEL / (number * (number + 1))))  # Σ 1 / (k (k + 1)) = 1
     return [(int(i), int(j)) for i, j in sorted(pairs, key=lambda pair: p_value[*pair])]
 
 

@@ -236,7 +236,7 @@ class FactoredPPO:
         if reset_num_timesteps and self.num_timesteps:
             self._restart()
         self.last_timestep = last = self.num_timesteps + steps
-        if last >= 2**31:
+        if last >= 2**31:  # steps are counted in 32 bits, all that JAX has by default
             raise ValueError(
                 f"total_timesteps: got {steps:,} after {self.num_timesteps:,}, want less than 2³¹ in total"
             )
@@ -249,6 +249,7 @@ class FactoredPPO:
             warn_if_actors_respond(self.spec, kind, self.config.rollouts)
         if collector.episodes is None:
             collector.episodes = self._episodes  # from a checkpoint, or from before `close`
+        # A leaf of the state, so that another length of training needs no new program.
         self.state = self.state._replace(hyper=self.state.hyper._replace(total_timesteps=jnp.float32(last)))
         began = time.perf_counter()
         with self._logging(tb_log_name, new=reset_num_timesteps), callbacks.training(self):
@@ -264,6 +265,7 @@ class FactoredPPO:
                     if i == len(rows) - 1:
                         self.state, self._episodes = state, collector.episodes
                     warn_if_clipped(self.config, self.history)
+                    # Called even after a stop: the other updates of this program have been made as well.
                     goes_on = self._after_update(callbacks, row, log_interval) and goes_on
                 warned = warned or warn_if_missing(self.spec, state.missing_edges, before, before + len(rows))
         return self
@@ -276,7 +278,7 @@ class FactoredPPO:
         if self.compiled.collector.traced:
             count = min(most, max(int(SECONDS / self._seconds), 1), self.compiled.max_updates)
             state, stacked = self.compiled.updates(self.state, count)
-            stacked = jax.device_get(stacked)
+            stacked = jax.device_get(stacked)  # waits for the program, which the clock needs
             rows = [copied({name: values[i] for name, values in stacked.items()}) for i in range(count)]
         else:
             collector, behaviour = self.compiled.collector, self.learner.behaviour(self.state)
@@ -299,6 +301,7 @@ class FactoredPPO:
         shown = {name: value for name, value in metrics.items() if vectors or np.ndim(value) == 0}
         for name, value in scalars(shown, self.spec.network.static):
             self.logger.record(name, value, exclude=None if name in metrics else "stdout")  # no vectors on the screen
+        # Before the dump: numbers that callbacks record belong to this update.
         goes_on = callbacks.on_rollout_end(self, metrics)
         if log_interval and metrics["time/iterations"] % log_interval == 0:
             self.logger.dump(self.num_timesteps)
@@ -320,12 +323,13 @@ class FactoredPPO:
             yield
         finally:
             self.logger.close()
-            self.logger.writers = []
+            self.logger.writers = []  # they are closed, and a callback may still record numbers
 
     def _restart(self) -> None:
         """Start counting from 0 with new episodes, and keep what was learned."""
         self.close()
         self._episodes = None
+        # From the current key, not the seed: new episodes must differ from those of the first training.
         key, for_environments = jax.random.split(self.state.key)
         self.state = self.state._replace(
             timesteps=jnp.zeros_like(self.state.timesteps),
@@ -382,6 +386,7 @@ class FactoredPPO:
         # With steps as here, since the episodes of an evaluation depend on the length of its fragments.
         n_steps = self.config.n_steps
         sizes = {"n_steps": n_steps, "batch_size": n_steps, "n_envs": vector_size(problem) or 1, "rollouts": "inline"}
+        # The user's critic may have the sizes of the training problem, and an evaluation does not ask it.
         critic = dataclasses.replace(self.config.critic, module=None)
         other = FactoredPPO(problem, network, **vars(self.config) | sizes | {"critic": critic})
         theirs = other.state.agent.policy
@@ -442,7 +447,7 @@ class FactoredPPO:
             stored = checked_settings(vars(Config.read(checkpoints.about(file).get("config"))))
             options = {"tensorboard_log": tensorboard_log, "verbose": verbose} | stored | settings
             model = cls._rebuilt(names[0], fixed.pop("network"), **fixed, **options)
-            if "n_envs" not in settings:
+            if "n_envs" not in settings:  # with another number, a state may rightly be larger than the file
                 check_size(file, model.learner)
             model.restore(file)
             return model
@@ -459,7 +464,7 @@ class FactoredPPO:
             existing(path), lambda file: restored(file, self.state._replace(hyper=None), self.config.n_envs, self.spec)
         )
         self.compiled.close()
-        self.state, self._episodes = state._replace(hyper=self.state.hyper), episodes
+        self.state, self._episodes = state._replace(hyper=self.state.hyper), episodes  # these are settings, not learnt
 
 
 def _memory(state: Any, episode_start: Any, shape: tuple[int, int]) -> np.ndarray:

@@ -71,7 +71,7 @@ def existing(path: str | os.PathLike[str]) -> list[Path]:
         raise FileNotFoundError(f"path: no checkpoint in {str(path)!r}; want the folder of a run that has been trained")
     if not files:
         raise FileNotFoundError(f"path: no file {' or '.join(repr(str(each)) for each in dict.fromkeys(tried))}")
-    return files if path.is_dir() else files[:1]
+    return files if path.is_dir() else files[:1]  # only a run has an earlier checkpoint to fall back on
 
 
 def first_intact(files: list[Path], read: Callable[[Path], T]) -> T:
@@ -144,7 +144,7 @@ def given(**arguments: Any) -> list[str]:
 def check_given(path: Path, **arguments: Any) -> None:
     """Raise ValueError if the model was trained with objects instead of names, and they are not passed again."""
     about = checkpoints.about(path)
-    needed, modules = about.get("given", []), about.get("modules")
+    needed, modules = about.get("given", []), about.get("modules")  # of any type: a file may be untrusted
     for name, value in arguments.items():
         if isinstance(needed, list) and name in needed and value is None:
             module = modules.get(name) if isinstance(modules, dict) else None
@@ -241,15 +241,12 @@ def network_of_run(folder: Path, network: str) -> str:
     """Return the name of a run's network, which is the copy in its folder if it was a file."""
     if not is_file(network):
         return network
+    # The file itself may have changed since, or be on another machine.
     return ("adaptive:" if network.startswith("adaptive:") else "") + str(folder / NETWORK_COPY)
 
 
 def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file without those that only the user may choose; raise ValueError if one is too large.
-
-    The address of a Ray cluster is such a setting: whoever runs the cluster can run code in connected processes. A
-    custom initialiser is not in a file, and not needed, because the file has the weights.
-    """
+    """Return the settings of a file but those that only the user may choose; raise ValueError if one is too large."""
     n_envs, n_steps, layers = settings["n_envs"], settings["n_steps"], len(settings["hidden"])
     if n_envs > MAX_ENVS:
         raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MAX_ENVS:,}")
@@ -260,8 +257,10 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
     if layers > MAX_LAYERS:
         raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MAX_LAYERS}")
     rollouts, architecture = settings["rollouts"], settings["architecture"]
+    # Whoever runs a Ray cluster can run code in connected processes.
     if hasattr(rollouts, "address"):
         settings = settings | {"rollouts": replace(rollouts, address="")}
+    # A custom initialiser is not in a file, and not needed, because the file has the weights.
     if architecture.init == "custom":
         settings = settings | {"architecture": replace(architecture, init="orthogonal")}
     return settings

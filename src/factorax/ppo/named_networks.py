@@ -22,6 +22,7 @@ def is_file(network: str) -> bool:
     if network.startswith(CURRICULUM):
         return False
     network = network.removeprefix("adaptive:")
+    # A dot after the colon is that of a number, as in decay:0.5.
     return "." in network.partition(":")[0] or os.sep in network or "/" in network
 
 
@@ -78,6 +79,7 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
             raise FileNotFoundError(f"network: no file {name!r}, want one that InfluenceNetwork.save wrote")
         return InfluenceNetwork.load(name)
     with opened(problem) as instance:
+        # Wrappers of Gymnasium do not forward `influence`.
         source = getattr(instance, "unwrapped", instance)
         if name == "complete":
             return _complete(source)
@@ -95,7 +97,7 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
         except (TypeError, ValueError) as error:
             close = nearest(name, _ALWAYS)
             hint = f"did you mean {close}?" if close else f"other names are {', '.join(_ALWAYS)}, or a file"
-            names_argument = str(error).startswith("network: ")
+            names_argument = str(error).startswith("network: ")  # then it is whole, with what came and what is wanted
             raise ValueError(f"{error if names_argument else f'network: got {name!r} ({error})'}; {hint}") from error
 
 
@@ -119,6 +121,7 @@ def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Netw
         if stage == "complete" and networks:  # it has no labels of its own
             network = network.relabel(networks[0].actions, networks[0].targets)
         networks.append(network)
+    # The first stage had none before it to take labels from.
     if names[0] == "complete":
         networks[0] = networks[0].relabel(networks[1].actions, networks[1].targets)
     if steps < len(networks):

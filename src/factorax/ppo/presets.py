@@ -100,6 +100,7 @@ def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """
     tuned = {} if preset == NONE else read_preset(preset).settings
     method = menus()["method"].read(overrides.get("method", tuned.get("method", "factored"))).settings
+    # A preset that names its method was tuned with it; a method of the user overrides what was tuned for another.
     return (method | tuned if "method" in tuned and "method" not in overrides else tuned | method) | overrides
 
 

@@ -44,6 +44,7 @@ class Schedule(tuple[float, ...]):
     def read(cls, values: Any) -> Any:
         """Return the schedule stored in a file as a list of numbers; any other value is returned unchanged."""
         numbers_alone = isinstance(values, list) and all(type(value) in (int, float) for value in values)
+        # Limited, because a table becomes a constant of the program, and a file may be untrusted.
         return cls(map(float, values)) if numbers_alone and 2 <= len(values) <= 10 * _SCHEDULE_POINTS else values
 
     def __call__(self, progress: Any) -> Any:

@@ -22,7 +22,7 @@ class RunningMoments(NamedTuple):
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> "RunningMoments":
         """Return the moments of no samples: mean 0, variance 1."""
-        return cls(jnp.float32(1e-4), zeros(shape), ones(shape))
+        return cls(jnp.float32(1e-4), zeros(shape), ones(shape))  # almost no weight, as in Stable-Baselines3
 
     def updated(self, x: jax.Array) -> "RunningMoments":
         """Return the moments with more samples, along all axes in front of the shape (Chan et al., 1983)."""
@@ -31,11 +31,13 @@ class RunningMoments(NamedTuple):
         mean, variance = x.mean(axis=axes), x.var(axis=axes)
         total = self.size + new
         apart = mean - self.mean
+        # Combined from moments: sums of squares would cancel in single precision.
         both = self.variance * self.size + variance * new + apart**2 * self.size * new / total
         return RunningMoments(total, self.mean + apart * new / total, both / total)
 
     def normalised(self, rows: jax.Array, measured: np.ndarray | None) -> jax.Array:
         """Return rows of observations centred, scaled and clipped to ±10; only the measured columns if not all are."""
+        # The limits of VecNormalize in Stable-Baselines3. Numbers of choices are names, which have no scale.
         scaled = jnp.clip((rows - self.mean) / jnp.sqrt(self.variance + 1e-8), -10.0, 10.0)
         return scaled if measured is None else jnp.where(measured, scaled, rows)
 

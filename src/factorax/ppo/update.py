@@ -80,6 +80,7 @@ class Update:
             local=rollout.local,
             action=rollout.action,
             log_prob=self.log_prob(out, rollout.action) if by_component is None else self.spec.by_factor(by_component),
+            # Idle factors have no credit, also in metrics; the single credit of a joint ratio is not masked.
             credit=factor_credit if factor_credit.shape[-1] < acted.shape[-1] else factor_credit * acted,
             value=credit.value,
             returns=credit.returns,
@@ -94,6 +95,7 @@ class Update:
     def steps(self, samples: Samples) -> Minibatches:
         """Return minibatches of single steps, in random order."""
         size = self.config.batch_size
+        # Minibatches are copies: what the loss of single steps does not read is not copied.
         rows = samples._replace(parameters=None, memory=None, critic_memory=None, starts=None)
         return Minibatches(
             order=lambda key: shuffled(key, len(rows.obs)).reshape(-1, size),
@@ -128,8 +130,9 @@ class Update:
         """
         c, method, hyper = self.config, self.method, hyper or self.config.hyper
         k = self.network.static if k is None else k
+        # Once for all passes, by the critic before its steps, as in Stable-Baselines3.
         learned, credit = method.credit(self, (agent, optimiser_state), rollout, k, hyper, key)
-        acting = learned[0].policy.spread
+        acting = learned[0].policy.spread  # before any step: divergences are from the policy that acted
         samples = self.samples(learned[0], rollout, credit)
         metrics = diagnostics.rollout_metrics(self, learned[0], samples)
         if c.variance_report and self.network is self.spec.network:
@@ -149,9 +152,11 @@ class Update:
             new = eqx.apply_updates(agent, changes), moments
             if c.target_kl is not None:  # as Stable-Baselines3, stop before a step from too far away
                 goes_on &= (jnp.expm1(joint(log_ratio)) - joint(log_ratio)).mean() <= 1.5 * c.target_kl
+                # A compiled loop cannot break: the remaining steps are computed, and dropped.
                 new = jax.tree.map(lambda a, b: jnp.where(goes_on, a, b), new, carry[0])
             return (new, goes_on), (total, optax.tree.norm(gradient), goes_on)
 
+        # Methods that draw in `credit` or `minibatches` fold a number into the key first, so this split is independent.
         order = jax.vmap(minibatches.order)(jax.random.split(key, method.passes(c)))
         one_by_one = order.reshape(-1, order.shape[-1])
         (learned, _), (totals, norms, learnt) = jax.lax.scan(step, (learned, jnp.bool_(True)), one_by_one)

@@ -32,6 +32,7 @@ class Complete(Method):
     title: ClassVar[str] = "factored PPO with all edges"
     reference: ClassVar[str] = "the control for one ratio per factor"
     equation: ClassVar[str] = "Cᵢ = Σⱼ λⱼ Aⱼ"
+    # Not textbook PPO: with all edges, clipping a ratio per factor is another surrogate than the joint ratio.
     network_name: ClassVar[str | None] = "complete"
 
 
@@ -51,6 +52,7 @@ class Ippo(Method):
     title: ClassVar[str] = "IPPO"
     reference: ClassVar[str] = "de Witt et al. (2020)"
     equation: ClassVar[str] = "Cᵢ = λᵢ Aᵢ"
+    # K is the diagonal, so a critic of factors predicts only the target of its factor.
     settings: ClassVar[dict[str, Any]] = {"policy": "independent", "critic": "factor"}
     network_name: ClassVar[str | None] = "individual"
 
@@ -69,6 +71,7 @@ METHODS = Menu(
         "a2c": A2c,
         "natural": Natural,
     },
+    # The nearest relatives: `natural` has no line search as TRPO has, and REINFORCE needs critic="none" as well.
     {"fpg": "factored", "vpg": "a2c", "vanilla": "ppo", "reinforce": "a2c", "trpo": "natural", "npg": "natural"},
 )
 """All methods by name; ``METHODS.register("name", MyMethod)`` adds one."""

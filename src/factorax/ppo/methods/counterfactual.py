@@ -107,20 +107,20 @@ class Counterfactual(Method):
         if terminated.shape[-1] != 1:
             terminated = credit(k, (~terminated).astype(jnp.float32)) == 0
         rewards = credit(k, rollout.psi, update.spec.weights), terminated
+        # Folded, because `Update.learn` splits the same key for the order of minibatches.
         key, for_critic = jax.random.split(jax.random.fold_in(key, 1))
         first = self.compared(update, learned[0], rollout, *rewards, hyper, key)
         samples = update.samples(learned[0], rollout, first)
         learned = self.with_trained_critic(update, learned, samples, hyper, for_critic)
+        # With the key of the first comparison: only the critic has changed, not the actions drawn.
         return learned, self.compared(update, learned[0], rollout, *rewards, hyper, key)
 
     def with_trained_critic(
         self, update: Any, learned: Learned, samples: Samples, hyper: Hyper, key: jax.Array
     ) -> Learned:
-        """Return the agent with its critic trained on samples, and the state of the optimizer.
-
-        The critic's moments are kept between rollouts: a new optimizer makes steps of full size in all directions at
-        first, which would destroy the differences between actions that credits are made of.
-        """
+        """Return the agent with its critic trained on samples, and the state of the optimizer."""
+        # The moments of the critic are kept between rollouts: a new optimizer makes steps of full size in all
+        # directions at first, which would destroy the differences between actions that credits are made of.
         optimiser, policy = self.optimiser(hyper), learned[0].policy
 
         def error(agent: Agent, part: Samples) -> jax.Array:

@@ -43,7 +43,8 @@ class DifferenceRewards(Counterfactual):
         """Return the return minus the counterfactual reward; the critic should predict the reward."""
         inputs = rollout.obs, rollout.local, rollout.action
         instead, zeros = self.instead(update, agent, *inputs), jnp.zeros_like(reward)
+        # Subtracted at every later step as well, it cancels delayed effects in expectation: the gradient is myopic.
         kept = reward - instead if self.at == "every" else reward
-        undiscounted = hyper._replace(gae_lambda=1.0)
+        undiscounted = hyper._replace(gae_lambda=1.0)  # with values of 0, λ would discount a second time
         to_go = Estimates.of(kept, zeros, zeros, terminated, rollout, undiscounted).advantage
         return Credit(to_go if self.at == "every" else to_go - instead, self.value(update, agent, *inputs), reward)

@@ -34,6 +34,7 @@ class Ppo(Method):
 
     def policy_loss(self, log_ratio: jax.Array, credit: jax.Array, hyper: Hyper) -> jax.Array:
         """Return the clipped loss of the joint ratio, given one credit for the joint action, ``(N, 1)``."""
+        # One factor that moves far can stop the gradient of all, unlike in factored PPO.
         return clipped_loss(joint(log_ratio), credit, hyper.clip_range)
 
 
@@ -55,6 +56,7 @@ class Mappo(Method):
     ) -> tuple[Learned, Credit]:
         """Return the same credit for every factor."""
         learned, one = super().credit(update, learned, rollout, k, hyper, key)
+        # A column for each factor: a single one would mean a joint ratio.
         shape = (*one.credit.shape[:-1], update.spec.n_factors)
         return learned, one._replace(credit=jnp.broadcast_to(one.credit, shape))
 
@@ -75,5 +77,5 @@ class A2c(Method):
         return policy_gradient_loss(log_ratio, credit)
 
     def passes(self, config: Config) -> int:
-        """Return 1: without ratios, a second pass would be off-policy."""
-        return 1
+        """Return 1."""
+        return 1  # without ratios, a second pass would be off-policy
