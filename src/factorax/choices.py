@@ -44,6 +44,7 @@ class Choice:
     def __post_init__(self) -> None:
         for name, kind in _field_kinds(type(self)).items():
             if kind is not Any:  # an object that only Python can pass
+                # The dataclass is frozen, but `checked` converts: 1 becomes 1.0 where a float is wanted.
                 object.__setattr__(self, name, checked(name, getattr(self, name), kind))
 
     def __str__(self) -> str:
@@ -70,6 +71,7 @@ class Menu:
         """Add something that the setting may be, a subclass of `Choice` that is a frozen dataclass."""
         if not isinstance(kind, type) or not issubclass(kind, Choice):
             raise TypeError(f"kind: got {shown(kind)}, want a subclass of Choice")
+        # By name: when a module is reloaded, its class is another object.
         if self.kinds.get(name, kind).__qualname__ != kind.__qualname__:
             raise ValueError(
                 f"name: got {name!r}, which {self.kinds[name].__qualname__} has; want another name for "
@@ -105,6 +107,7 @@ class Menu:
 
     def has(self, value: Any) -> bool:
         """Return whether a value is one of these choices, which its text describes, and not of a subclass."""
+        # A subclass has a name that is on no menu: its text could not be read.
         return type(value) in self.kinds.values()
 
     def names(self) -> str:
@@ -150,6 +153,7 @@ def _written(value: Any) -> str:
     """Return a value as text: entries of a tuple are separated by colons, since commas separate settings."""
     if isinstance(value, tuple):
         return ":".join(map(_written, value))
+    # Numbers apart: 1 == True, so that the dictionary would write 1 as "true".
     return {True: "true", False: "false", None: "none"}.get(value, str(value)) if not _is_number(value) else repr(value)
 
 
@@ -164,6 +168,7 @@ def _read(text: str, kind: Any) -> Any:
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
+    # Whole numbers first: a `Count` refuses 16.0.
     for number in (int, float):
         try:
             return number(text)

@@ -98,6 +98,7 @@ def register(prefix: str, make: str, **options: Any) -> None:
     if not isinstance(prefix, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", prefix):
         raise ValueError(f"prefix: got {prefix!r}, want lower-case letters, digits and hyphens, as in my-problem")
     family = Family(prefix, make, **options)
+    # Here, since a wrong reference would otherwise fail much later, far from the plug-in that has it.
     for name in ("make", "files", "returns", "film", "player", "layout"):
         _check_reference(name, getattr(family, name), optional=name != "make")
     for reference in family.simulators.values():
@@ -156,6 +157,7 @@ def family_of(problem: str) -> Family | None:
     >>> family_of("chain:8").prefix, family_of("CartPole-v1")
     ('chain', None)
     """
+    # A name without a colon may be a prefix, too: its family then gets the empty text.
     return families().get(problem.partition(":")[0])
 
 
@@ -183,6 +185,7 @@ def missing_distribution(name: str) -> str:
     ''
     """
     for distribution, names in _NAMES_OF_DISTRIBUTIONS.items():
+        # Another plug-in may have taken the name.
         if name in names and name not in families() and name not in commands():
             return f"; {name} is part of {distribution}, which is not installed: pip install {distribution}"
     return ""
@@ -191,10 +194,12 @@ def missing_distribution(name: str) -> str:
 def _check_reference(name: str, reference: Any, *, optional: bool = False) -> None:
     if optional and not reference:
         return
+    # Only the form: whether it exists is known after an import, which registration must not cost.
     if not isinstance(reference, str) or not _REFERENCE.fullmatch(reference):
         raise ValueError(f"{name}: got {reference!r}, want package.module:function")
 
 
+# At first use and not on import: plug-ins import factorax, which imports this module.
 @cache
 def _load() -> None:
     """Call the functions of all installed plug-ins, once. One that fails costs its own names only."""
@@ -208,6 +213,7 @@ def _load() -> None:
 
 _HERE = "factorax.problems.families"
 for _name in ("contextual-bandit", "chain", "queues"):
+    # They read no files, so that a run folder of somebody else may name them without being trusted.
     register(_name, f"{_HERE}:{_name.replace('-', '_')}", files="")
 for _name in ("gymnax", "jaxmarl", "brax", "playground", "jumanji"):
     register(_name, f"factorax.integrations.{_name}:named", files=f"{_HERE}:files_of_package")

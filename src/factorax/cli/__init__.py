@@ -70,6 +70,7 @@ def main() -> int:
         finally:
             sys.stdout.flush()  # raises here if nobody reads, instead of when Python ends, which prints it
     except BrokenPipeError:  # of `factorax … | head`: pipes of workers are watched where they are used
+        # Python flushes the stream once more when it ends, and would print another error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -146,14 +147,14 @@ MAX_SIZE = 2**30
 def use_compilation_cache() -> None:
     """Make JAX store compiled programs in a folder of the user; must be called before JAX is imported.
 
-    The folder is ``$XDG_CACHE_HOME/factorax/compiled``, with one folder per type of processor, because XLA compiles for
-    the instructions of the machine. Does nothing if the folder is not writable, if ``FACTORAX_COMPILATION_CACHE`` is
-    ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set. With jaxlib before 0.10, the folder must be named by
-    ``FACTORAX_COMPILATION_CACHE``: these versions log false errors about the processor for every program they load.
+    The folder is ``$XDG_CACHE_HOME/factorax/compiled``, with one folder per type of processor. Does nothing if the
+    folder is not writable, if ``FACTORAX_COMPILATION_CACHE`` is ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set.
+    With jaxlib before 0.10, the folder must be named by ``FACTORAX_COMPILATION_CACHE``.
     """
     setting = os.environ.get(SETTING, "")
     if setting.lower() in ("off", "0", "none") or JAX_FOLDER in os.environ or "jax" in sys.modules:
         return
+    # These versions log false errors about the processor for every program that they load.
     if not setting and tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 10):
         return
     folder = Path(setting) if setting else _default()
@@ -169,6 +170,7 @@ def use_compilation_cache() -> None:
 
 def _default() -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    # XLA compiles for the instructions of the processor, and machines may share a home folder.
     return base / "factorax" / "compiled" / hashlib.sha256(_processor().encode()).hexdigest()[:12]
 
 

@@ -201,6 +201,7 @@ def report(
         problem: Name of the problem of the runs. Required to load a problem whose name refers to code or files; repeat
             the name only if you trust it.
     """
+    # Before runs are read and policies played, which takes long.
     check_output("out", out, ".html")
     console = Console()
     from ..runs.report import report as write_report

@@ -37,6 +37,7 @@ class BiasReport:
         """Return the mean squared error of the gradient from `batch_size` samples: variance / batch_size + squared
         bias."""
         checked("batch_size", batch_size, Positive)
+        # Without its noise, an estimate of a square may be negative; an error may not.
         return float(self.variance.value / batch_size + max(self.total_squared.value, 0.0))
 
     def reference_mse(self, batch_size: float) -> float:

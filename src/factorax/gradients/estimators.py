@@ -122,6 +122,7 @@ def natural(
     batch.check_product_form(net.factorisation)
 
     def damped_fisher(v: Any) -> Any:
+        # F v = Σᵢ E[zᵢ (zᵢ·v)] without F itself, which would have |θ|² entries.
         along = jax.jvp(batch.log_probs, (params,), (v,))[1]  # zᵢ·v for every sample and factor
         return jax.tree.map(lambda f, x: f + damping * x, batch.gradient(along), v)
 

@@ -163,6 +163,7 @@ def _estimate(
     # One state after another, because the scores of one may fill the memory.
     values, variances = jax.lax.map(at_state, (data, weights))
     mean = jax.tree.map(lambda v: v.mean(axis=0), values)
+    # States are sampled independently of each other, so that the variances of their statistics add up.
     return mean, jax.tree.map(lambda s: jnp.sqrt(s.sum(axis=0)) / states, variances)
 
 

@@ -117,6 +117,7 @@ def least_squares_baseline(
     # Rare contexts and small features get equal weight in the ridge.
     unit = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)
     scaled = system * unit[:, None] * unit + ridge * jnp.eye(n * f)
+    # Not `solve`: in 32 bits, 1 + 1e-9 is 1, and the system stays singular where the baselines are not unique.
     w = (unit * jnp.linalg.lstsq(scaled, unit * right)[0]).reshape(n, f)
     fitted = FittedBaseline(w, jnp.zeros(0))
     return fitted._replace(values=fitted(phi))

@@ -160,6 +160,7 @@ def factor_scores(
         return shared, lambda weighted: weighted.sum(axis=0), theta.size
 
     def sliced(o: Any, a: Any) -> jax.Array:
+        # The gradient of the sum is each factor's score in its slice, as no other factor depends on that slice.
         gradient = jax.grad(lambda p: log_prob(p, o, a).sum())(params)
         return jnp.concatenate([leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(gradient)], axis=1)
 

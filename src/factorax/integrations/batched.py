@@ -152,6 +152,7 @@ class SimulatorVector(VectorEnv):
             rows = _rows_of("observations of reset", rows, num_envs)
             observed = gym.spaces.Box(-np.inf, np.inf, rows.shape[1:], np.float32)
         elif observed is None:
+            # Policies need an input: without observations it is a constant.
             observed = gym.spaces.Box(0.0, 0.0, (1,), np.float32)
         self.single_action_space, self.single_observation_space = space, observed
         self.action_space, self.observation_space = (batch_space(each, num_envs) for each in (space, observed))
@@ -176,6 +177,7 @@ class SimulatorVector(VectorEnv):
         n = self.num_envs
         if seed is None or isinstance(seed, int | np.integer):
             super().reset(seed=None if seed is None else int(seed))
+            # One after another from a single seed, as Gymnasium's own vector environments do.
             seeds = self.np_random.integers(2**31, size=n) if seed is None else int(seed) + np.arange(n)
         else:
             seeds = np.asarray(seed, np.int64)

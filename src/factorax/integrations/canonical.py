@@ -128,6 +128,7 @@ class FactoredGymnasium(FactoredEnv):
 
     def first_step(self) -> tuple[np.ndarray, Any]:
         """Return the targets and the reward of one step."""
+        # Seeding the space of the environment would change the actions that the user samples from it.
         space = copy.deepcopy(self.action_space)
         space.seed(0)
         obs, info = self.reset(seed=0)
@@ -152,6 +153,7 @@ class FactoredGymnasium(FactoredEnv):
         """Raise if the parts do not add up to the environment's scalar reward, if it has one and the check is on."""
         if not self._check_sum or np.ndim(reward) > 0:
             return
+        # Relative to the sizes of the parts: large ones may cancel, and leave the rounding of each in a small sum.
         apart = abs(total - float(reward))
         if apart > 1e-6 * abs(total) and apart > 1e-8 + 1e-4 * float(np.abs(self.weights * psi).sum()):
             raise not_adding_up(f"{self._time} of the episode", "the environment", reward, total, psi, self.weights)

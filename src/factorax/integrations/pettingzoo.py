@@ -83,6 +83,7 @@ class FactoredParallel(FactoredEnv):
         for i, group in enumerate(groups):
             members[i, leaf_of[list(group)]] = True
         self._members = None if members.shape == (n_agents, n_agents) and members.trace() == n_agents else members
+        # Agents observe separately: a factor of several has no single local observation.
         if local is None and (members.sum(axis=1) == 1).all():
             local = self._observed.local(members.argmax(axis=1).tolist())
         self.describe(network, weights, local)

@@ -84,6 +84,7 @@ class FactoredVector(VectorEnv):
         psi = self.read(after, actions, reward, of_step, resets)
         total = psi @ self.weights
         self.check_sum(total, reward, psi, resets)
+        # A call that only resets an environment returns no end of it, whatever its flags say.
         self._ended = over if resets is None else over & ~resets
         info = {**info, "vector_reward": psi, "_vector_reward": np.ones(n, bool)}
         if isinstance(info.get("final_info"), Mapping):  # its targets are already merged with the others

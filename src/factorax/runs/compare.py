@@ -104,12 +104,12 @@ def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[in
 
 
 def short_name(name: str) -> str:
-    """Return a name as it is shown, without the middle of a very long one: Matplotlib needs a minute to draw a million
-    characters, and names come from files.
+    """Return a name as it is shown, without the middle of a very long one.
 
     >>> short_name("chain:8"), len(short_name("chain:" + 900_000 * "8"))
     ('chain:8', 120)
     """
+    # Names come from files, and Matplotlib needs a minute to draw a million characters.
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 21]}…{name[-20:]}"
 
 
@@ -129,6 +129,7 @@ def _group(name: str, folders: list[Path]) -> Group:
         if not all(type(mean) in (int, float) and abs(mean) < 1e300 for mean in means):  # also excludes NaN
             raise ValueError(f"{folder}: damaged: {RETURN} is not a number everywhere")
         curves.append((np.array([row[STEPS] for row in rows]), np.array(means, float)))
+        # Only one of the final policy counts: an evaluation of an earlier step is of another policy.
         evaluations.append(read_evaluation(folder, rows[-1][STEPS]))
     # At the steps of the longest curve, up to the end of the shortest: nothing is extrapolated.
     steps = max((c[0] for c in curves), key=len)
@@ -153,9 +154,8 @@ def check_groups(groups: Any) -> list[Group]:
 def comparable_scores(groups: Sequence[Group]) -> tuple[str, list[np.ndarray]]:
     """Return ``"evaluation"`` and the evaluations of all groups, or ``"training"`` and the returns at the end of their
     training if one group has no evaluation.
-
-    The two are never compared with each other: exploration makes returns during training worse.
     """
+    # The two are never compared with each other: exploration makes returns during training worse.
     if all(group.evaluations for group in groups):
         return "evaluation", [np.array(group.evaluations) for group in groups]
     return "training", [group.final for group in groups]

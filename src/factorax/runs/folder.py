@@ -44,6 +44,7 @@ MAX_VALUES = 30_000_000
 
 def settings_as_json(config: Config) -> dict[str, Any]:
     """Return settings as they are stored in ``config.json``: choices with settings of their own are texts."""
+    # Through JSON, where tuples become lists: they are compared with settings that were read from a file.
     return json.loads(json.dumps(config.to_json()))
 
 
@@ -136,6 +137,7 @@ def read_warnings(run: Path) -> list[str]:
 def check_folder(out: Path) -> None:
     """Raise FileExistsError if a folder contains other files than those of a run, or links to files elsewhere."""
     names = {path.name for path in out.iterdir()} - {LOCK}
+    # A crash during the first write leaves temporary files of ours only: such a folder can be used.
     if CONFIG not in names and not all(name.startswith(tuple(f".{file}." for file in FILES)) for name in names):
         raise FileExistsError(f"out: {str(out)!r} contains files that do not belong to a run; want another folder")
     for name in (*FILES, LOCK, "checkpoints", "logs"):
@@ -173,11 +175,7 @@ _locks: set[int] = set()
 
 @contextmanager
 def lock(out: Path) -> Iterator[None]:
-    """Lock the folder `out` for this process. The lock ends with the process, however the process ends.
-
-    The lock is that of the operating system: a lock file would outlive a killed process. On a file system without
-    locks an error is raised. The file is never written to.
-    """
+    """Lock the folder `out` for this process. The lock ends with the process, however the process ends."""
     path = out / LOCK
     if path.is_symlink():  # a hard link is harmless, since the file is not written to
         check_not_linked(path)
@@ -185,11 +183,13 @@ def lock(out: Path) -> Iterator[None]:
     _locks.add(handle)
     try:
         try:
+            # A lock of the operating system: the existence of a file would outlive a killed process.
             if fcntl is not None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             elif msvcrt is not None:
                 msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except OSError as error:
+            # These say that it is locked; any other says that this file system has no locks, and none is assumed.
             if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
                 raise
             raise FileExistsError(f"out: {shown(str(out))} is in use by another process; want another folder") from None
@@ -201,7 +201,8 @@ def lock(out: Path) -> Iterator[None]:
 
 
 def _close_in_child() -> None:
-    """Close the locked files in a forked process, such as a simulator, which would hold the lock after its parent."""
+    """Close the locked files in a forked process."""
+    # A simulator that outlives its parent would hold the lock.
     while _locks:
         os.close(_locks.pop())
 

@@ -42,6 +42,7 @@ def split_gains(groups: Sequence[Group]) -> list[dict[str, Any]]:
     """
     by_role: dict[Role, list[Group]] = {"vanilla": [], "complete": [], "factored": []}
     for group in check_groups(groups):
+        # Groups that were not read from folders have no settings, and thus no role.
         if group.settings:
             by_role[role_of(group.settings)].append(group)
     return [_split(group, by_role) for group in by_role["factored"]]

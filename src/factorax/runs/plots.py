@@ -16,6 +16,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 def canvas(columns: int = 1, width: float = 7.2, height: float = 4.0) -> tuple[Figure, list[Axes]]:
     """Return a figure with a row of axes, without a window, which need not be closed."""
+    # Not of pyplot, which wants a display for a window and keeps each figure until it is closed.
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)[0]
     return figure, list(axes)

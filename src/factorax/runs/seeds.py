@@ -112,8 +112,7 @@ def train_networks(
 class ChosenNetwork(BaseNetwork):
     """A network whose K is a constant part of the training state instead of the program.
 
-    A program compiled for one network has its K built in, in the fastest form. With small kernels, one program for all
-    networks of a study in parallel is still faster than one program after another.
+    With small kernels, one program for all networks of a study in parallel is faster than one program after another.
     """
 
     def __init__(self, networks: Sequence[InfluenceNetwork]):
@@ -142,6 +141,7 @@ class ChosenNetwork(BaseNetwork):
 
 def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
     """Return the network that represents several networks; None if there is only one."""
+    # A program of one network has its K built in, in the fastest form.
     if len(firsts) == 1:
         return None
     networks = []
@@ -194,12 +194,8 @@ class _Seeds:
 
 
 def _align(models: Sequence[FactoredPPO], recorders: Sequence[Recorder]) -> None:
-    """Bring all runs to the same step: a crash while their checkpoints are written, one after the other, leaves some
-    runs a checkpoint ahead of the others.
-
-    Runs that are ahead go back to their previous checkpoint. New runs get a checkpoint before the first step, so that
-    each has a previous one.
-    """
+    """Bring all runs to the same step: those that are ahead go back to their previous checkpoint."""
+    # Checkpoints are written one after the other: a crash in between leaves some runs one ahead of the others.
     steps = [model.num_timesteps for model in models]
     has_new = any(not recorder.has_last and not recorder.saved for recorder in recorders)
     for recorder in recorders:
@@ -209,6 +205,7 @@ def _align(models: Sequence[FactoredPPO], recorders: Sequence[Recorder]) -> None
                 f"seeds: got runs at {sorted(set(steps))} steps, want the same step for all; resume those that are "
                 "behind one by one with --seed, or remove their folders"
             )
+        # Of new runs before their first step, so that each has a previous one to go back to.
         recorder.keep(untrained=True)
 
 
@@ -284,6 +281,7 @@ def _is_key(x: Any) -> bool:
 
 def _on_host(arrays: Any) -> Any:
     """Return arrays as NumPy arrays, and keys as their data."""
+    # NumPy has no type for keys, and refuses to stack them.
     return jax.device_get(jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, arrays))
 
 

@@ -192,6 +192,7 @@ def _cut_metrics(model: FactoredPPO, out: Path) -> None:
     path, step = out / METRICS, model.num_timesteps
     if path.exists():
         with disk_errors(out, step):
+            # Checkpoints are rarer than rows: a resumed run makes the updates after its checkpoint again.
             rows = (line for line, row in metric_rows(path) if row[STEPS] <= step)
             write_whole(path, lambda file: file.writelines(rows))
 
@@ -228,8 +229,6 @@ class Recorder:
     def keep(self, *, untrained: bool = False) -> None:
         """Save a checkpoint if the model has been trained since the last one, which is kept as the previous one.
 
-        At any moment at least one intact checkpoint exists under one of the two names.
-
         - `untrained`: whether to save one of a model that was never trained.
         """
         step = self.model.num_timesteps
@@ -238,6 +237,8 @@ class Recorder:
         folder = self.out / "checkpoints"
         new, last = folder / "new.safetensors", folder / "last.safetensors"
         with disk_errors(self.out, self.saved):
+            # In this order, one of the two names has an intact checkpoint at any moment: `save` synchronises the new
+            # file before the renames.
             self.model.save(new)
             if self.has_last and last.exists():  # false after an interrupt between the two renames
                 os.replace(last, folder / "previous.safetensors")
@@ -252,6 +253,7 @@ class Recorder:
         if not previous.exists() or checkpoints.about(previous).get("timesteps") != step:
             return False
         self.model.restore(previous)
+        # The checkpoint before the metrics: after a crash in between, `open_run` cuts the rows behind it.
         with disk_errors(self.out, step):
             os.replace(previous, last)
             sync_folder(last.parent)
@@ -293,10 +295,8 @@ def versions() -> dict[str, str]:
 
 @contextmanager
 def record_warnings() -> Iterator[Callable[[Sequence[Path]], None]]:
-    """Record warnings, which are displayed as usual; yield a function that writes past and future ones to folders.
-
-    Models are created before their folders exist, and may warn.
-    """
+    """Record warnings, which are displayed as usual; yield a function that writes past and future ones to folders."""
+    # Models are created before their folders exist, and may warn.
     messages: dict[str, str] = {}
     written_to: list[Path] = []
 
@@ -349,6 +349,7 @@ class Interrupts:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
+        # Python lets no other thread set a handler.
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 if signal.getsignal(number) is signal.default_int_handler:
@@ -358,6 +359,8 @@ class Interrupts:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        # A signal that was only remembered, or whose exception was dropped, must stop the program; one whose exception
+        # is on its way must not raise another.
         if kind is None or self.raised is None:
             self.check()
 
@@ -371,11 +374,9 @@ class Interrupts:
             self.is_allowed = False
 
     def check(self) -> None:
-        """Raise `KeyboardInterrupt` if a signal has arrived and nothing has stopped.
-
-        Python prints and drops exceptions in callbacks of the garbage collector, in weak references and in `__del__`:
-        a signal that arrives there stops training here.
-        """
+        """Raise `KeyboardInterrupt` if a signal has arrived and nothing has stopped."""
+        # Python prints and drops exceptions in callbacks of the garbage collector, in weak references and in
+        # `__del__`: a signal that arrives there stops training here.
         if self.is_pending:
             self.raised = KeyboardInterrupt()
             raise self.raised

@@ -120,6 +120,7 @@ def target_advantages(
     delta[appended] = 0.0
     decay = np.broadcast_to(gamma * trace * continues * (1.0 - ended), delta.shape)
     for t in range(len(delta) - 2, -1, -1):
+        # The row after an appended one is of another episode.
         if not appended[t]:
             delta[t] += decay[t] * delta[t + 1]
     return delta

@@ -162,6 +162,7 @@ def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) ->
 def _problem_key(group: RunGroup) -> tuple[Any, ...]:
     of = group.settings
     network, steps = str(of["network"]), of["total_timesteps"]
+    # A curriculum divides the steps among its networks: with another total it is another schedule.
     return group.problem, network, steps if "curriculum" in network else 0, of["distribution"]
 
 

@@ -153,6 +153,7 @@ def interpolate(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     finite = np.isfinite(y)
     if not finite.any():
         return np.full(len(at), np.nan)
+    # On the left, np.interp would invent returns before the first episode has ended.
     return np.interp(at, x[finite], y[finite], left=np.nan)
 
 

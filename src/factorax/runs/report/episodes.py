@@ -51,6 +51,7 @@ def episodes_section(
 def episode(model: FactoredPPO, *, seed: int = 0) -> dict[str, Any]:
     """Play one episode with the most probable actions; return its actions, targets and observations by name."""
     spec = model.spec
+    # A vector environment exists only as a whole; the episode is that of its first row.
     environments = environments_for(spec, spec.num_envs or 1)
     act = model.compiled.act(model.state, deterministic=True)
     size, key = model.state.agent.policy.memory, jax.random.key_data(jax.random.key(seed))

@@ -62,13 +62,12 @@ Source = RunInput | DiscoveryInput
 
 @contextmanager
 def errors_as_notes(notes: list[str], what: str) -> Iterator[None]:
-    """Add a note instead of raising, so that the rest of a report can be shown; warnings are those of training again.
-
-    Code of users and of plug-ins, which runs in this block, may raise anything.
-    """
+    """Add a note instead of raising, so that the rest of a report can be shown."""
     try:
+        # Warnings are those of training again, which the report shows from the folder.
         with warnings.catch_warnings(action="ignore"):
             yield
+    # Code of users and of plug-ins runs in this block, and may raise anything.
     except Exception as error:
         notes.append(f"{what}: {error}")
 

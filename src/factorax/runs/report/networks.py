@@ -115,6 +115,7 @@ def _view(name: str, network: InfluenceNetwork) -> dict[str, Any]:
     n, m = network.shape
     view: dict[str, Any] = {"name": name, "shape": [n, m], "density": float(f"{network.density:.4g}")}
     view["n_edges"] = round(network.density * n * m)
+    # Before the matrix is made dense: a sparse network may have far more pairs than fit into memory.
     if n * m > MAX_PAIRS or view["n_edges"] > MAX_EDGES:
         return view
     matrix = network.to_dense().astype(float)

@@ -89,6 +89,7 @@ def report(
                 with suppress(ValueError, OSError):  # a file that is being replaced; the next attempt comes soon
                     is_training = write(play=False, refresh=_PAUSE)
         except KeyboardInterrupt:
+            # It ends the watching, not the report: the last version no longer loads itself again.
             is_training = write(play=False)
         if play and not is_training:
             write(play=True)
@@ -167,6 +168,7 @@ def shown_number(value: Any) -> str:
 @cache
 def _asset(name: str) -> str:
     folder = resources.files(__package__ or "").joinpath("assets")
+    # Browsers hash what they parse, in which all line ends are \n: with others, the policy would block our own.
     return folder.joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
@@ -191,6 +193,7 @@ def content_security_policy(scripts: Sequence[str], styles: Sequence[str]) -> st
     """Return a content security policy that allows these scripts and styles and no requests."""
     parts = [
         "default-src 'none'",
+        # By hash: text from a folder that got past the escaping is still not run.
         f"script-src {' '.join(map(_hash, scripts))}",
         f"style-src {' '.join(map(_hash, styles))}",
         "img-src data:",

@@ -80,6 +80,7 @@ def _gains(rows: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     shares.sort(key=lambda pair: -pair[0])
     listed = [{"factor": name, "share": float(f"{share:.3g}")} for share, name in shares]
+    # Of three or fewer factors, both lists would have the same.
     return {"most": listed[:3], "least": listed[::-1][:3] if len(listed) > 3 else []}
 
 
