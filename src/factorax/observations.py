@@ -66,6 +66,7 @@ class Part:
         """Return the network input for rows ``(..., d)``: ``(..., *shape)``, or one-hot choices ``(..., k)``."""
         columns = rows[..., self.start : self.start + self.size]
         if self.choices:  # invalid choices give zeros
+            # Compared rather than indexed, which NumPy and JAX do alike.
             hot = [
                 columns[..., i : i + 1] == xp.arange(first, first + n, dtype=np.float32)
                 for i, (first, n) in enumerate(zip(self.first, self.choices, strict=True))
@@ -76,6 +77,7 @@ class Part:
         return columns.reshape(*rows.shape[:-1], *self.shape)
 
 
+# Tuples, not dicts: layouts are static fields of networks, which JAX hashes.
 Tree = int | tuple[Any, ...]
 """The index of a part; ``("tuple", tree, …)``; or ``("dict", (name, tree), …)``."""
 
@@ -162,6 +164,7 @@ class ObservationSpace:
     def measured(self) -> np.ndarray | None:
         """Which columns are quantities, booleans ``(d,)``; None if all are."""
         mask = np.concatenate([np.full(part.size, part.is_measured) for part in self.parts])
+        # A normalised flag would not be 0 or 1 any more, by which valid choices are recognised.
         mask[slice(*self.flags)] = False
         return None if mask.all() else mask
 
@@ -184,11 +187,13 @@ class ObservationSpace:
         columns = []
         for part, value in self.values(element):
             array = xp.asarray(value)
+            # Only the size must fit: a choice may come as a number, or as an array of one.
             if math.prod(array.shape) != part.size:
                 raise ValueError(
                     f"observation{part.where}: got shape {array.shape}, want {part.shape}, the shape in its "
                     "observation space"
                 )
+            # Choices survive this: float32 has all whole numbers up to 2²⁴.
             columns.append(array.reshape(-1).astype(np.float32))
         return xp.concatenate(columns)
 
@@ -224,6 +229,7 @@ class ObservationSpace:
                 if not isinstance(value, Mapping) or value.keys() != set(names):
                     got = f"the entries {', '.join(map(str, value))}" if isinstance(value, Mapping) else repr(value)
                     raise ValueError(f"observation{where}: got {got:.100}, want a dict with {', '.join(names)}")
+                # In the order of the space: an environment may build its dicts in another one.
                 for name, below in tree[1:]:
                     add(below, value[name], f"{where}[{name!r}]")
             else:
@@ -238,6 +244,7 @@ class ObservationSpace:
     def encoded(self, rows: Any, xp: Any) -> Any:
         """Return rows ``(..., d)`` as vectors ``(..., e)``: choices one-hot, bytes scaled to 0 to 1, others
         unchanged."""
+        # Without a copy: workers come here in every step.
         if self.is_plain:
             return rows
         self.check_no_images()

@@ -212,6 +212,7 @@ def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     >>> has_bounds(np.float32([0, 0, -3e38]), np.float32([365, np.inf, 3e38])).tolist()
     [True, False, False]
     """
+    # Halved first: the difference of the largest float32 numbers overflows.
     return np.isfinite(low) & np.isfinite(high) & (high / 2.0 - low / 2.0 <= MAX_WIDTH / 2)
 
 

@@ -65,6 +65,7 @@ def declared_network(source: Any) -> BaseNetwork | None:
     return getattr(getattr(source, "unwrapped", source), "network", None)
 
 
+# Compared by identity: equal arrays have no single truth value.
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Spec:
     """The fixed properties of a training problem: spaces, components, factors, network, λ, local observations.
@@ -195,6 +196,7 @@ class Spec:
             **fields,
         )
         _ = spec.action_mask  # raises if the mask does not fit
+        # A rollout, [T, B, d], of which only shapes are computed; without this, errors would come from within training.
         jax.eval_shape(spec._check_observations, jax.ShapeDtypeStruct((1, 1, spec.n_inputs), np.float32))
         return spec
 
@@ -202,6 +204,7 @@ class Spec:
         """Return the same problem with another network, which must have the same number of targets."""
         network = _base_network(network)
         _factor_of_component(network.static, len(self.components))  # raises if the rows do not fit
+        # A new object, without the cached factors and groups of the other network.
         return replace(self, network=network, problem_defines_network=False)
 
     @property
@@ -240,6 +243,7 @@ class Spec:
     def observations(self) -> ObservationSpace:
         """The layout of the observation space in rows; the columns of a mask of valid choices are flags."""
         observations = ObservationSpace.of(self.observation_space)
+        # An entry of the space comes before one that `fx.wrap` has added: only the first is used.
         places = [(part.start, part.start + part.size) for part in observations.parts if part.where == MASK]
         places += [(start, end) for name, start, end in self.observed_info if name == "action_mask"]
         return replace(observations, flags=places[0] if places else (0, 0))
@@ -267,6 +271,7 @@ class Spec:
         if declared is not None:
             return _symmetric(declared, self.n_factors)
         edges = self.network.static.to_dense() != 0
+        # Of booleans, a product is an `any`, and no count that could overflow.
         return edges @ edges.T
 
     def _check_observations(self, obs: Any) -> None:
@@ -320,6 +325,7 @@ class Spec:
         This is the first component of a factor if all its components have the same observation, otherwise all of them.
         """
         row = np.zeros(self.n_inputs, np.float32)
+        # One observation per factor is enough for its network; with copies, its input would only be larger.
         same = self.local is None or np.shape(self._local_by_row(row, np))[-2] == self.n_factors
         groups = [group[:1] if same else group for group in self.groups]
         index = np.full((len(groups), max(map(len, groups))), len(self.components))
@@ -331,6 +337,7 @@ class Spec:
         """Return sums over the components of each factor, ``(..., c)`` → ``(..., n)``."""
         if self.factors is None:
             return x
+        # Not a reshape: the components of a factor need not be adjacent, nor equally many for all factors.
         return jnp.zeros((*x.shape[:-1], self.n_factors), x.dtype).at[..., self.factors].add(x)
 
     def by_component(self, x: jax.Array) -> jax.Array:

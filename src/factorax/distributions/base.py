@@ -78,6 +78,7 @@ def register(kind: Kind) -> Kind:
                 f"{kind.__qualname__}"
             )
     KINDS[kind.name] = kind
+    # Ours have choices with settings already; a module that was loaded again keeps the first one.
     if kind.bounded is not None and kind.bounded not in DISTRIBUTIONS.kinds:
         base = GaussianChoice if kind.has_spread else BoundedChoice
         choice: Any = type(kind.__name__, (base,), {"__doc__": kind.__doc__})

@@ -45,6 +45,7 @@ class Beta(Distribution):
 
     def _concentrations(self, parameters: Array) -> tuple[Array, Array]:
         """Return α − 1 and β − 1."""
+        # Not α and β: in single precision, adding 1 and subtracting it again would lose a small excess.
         excess = softplus(parameters, namespace(parameters))
         return excess[..., 0], excess[..., 1]
 
@@ -52,6 +53,7 @@ class Beta(Distribution):
         """Return (α − 1) log u + (β − 1) log(1 − u) − log B(α, β)."""
         xp = namespace(parameters, action)
         a, b = self._concentrations(parameters)
+        # log1p, because 1 − u loses the digits of a small u.
         return a * xp.log(action) + b * xp.log1p(-action) - special(xp).betaln(1 + a, 1 + b)
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
@@ -99,7 +101,8 @@ class Beta(Distribution):
         return xp.minimum(xp.maximum(action, EDGE), 1 - EDGE)
 
     def rescale(self, action: Array) -> Array:
-        """Return low (1 − u) + high u, which does not overflow for very wide bounds."""
+        """Return low (1 − u) + high u."""
+        # Not low + u (high − low): the difference overflows for very wide bounds.
         return self.low * (1 - action) + self.high * action
 
     def standardised(

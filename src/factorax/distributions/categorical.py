@@ -8,6 +8,7 @@ from .base import Distribution, register
 from .functions import Array, at_choice, log_softmax, namespace, softplus, special, sum_last
 
 _TINY = np.finfo(np.float32).tiny  # an exponential variable of 0 would have the logarithm −∞
+# Not −∞: in entropies and gradients, 0 · ∞ would be NaN.
 _IMPOSSIBLE = -1e9  # logit of choices that a component does not have
 
 
@@ -69,6 +70,7 @@ class Categorical(Distribution):
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
         """Return Gumbel noise, −∞ for missing choices: the choice is the argmax of x + noise."""
         gumbel = -np.log(np.maximum(rng.standard_exponential((n_steps, len(self), self.width), np.float32), _TINY))
+        # Masked here, once for a fragment, so that `choose` need not do so in every step.
         return np.where(self._possible, gumbel, -np.inf)
 
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -86,6 +88,7 @@ class Categorical(Distribution):
         chosen = action[..., None].astype(int)
         chance = np.take_along_axis(p, chosen, axis=-1)[..., 0]
         cumulative = np.take_along_axis(np.cumsum(p, axis=-1), chosen, axis=-1)[..., 0]
+        # The deviation is 0 if a component has one choice, or one of its choices all the probability.
         return (action - mean) / np.maximum(deviation, 1e-12), cumulative - between * chance
 
     @property

@@ -52,6 +52,7 @@ def mix(blocks: np.ndarray, matrices: Array | Sequence[np.ndarray], x: Array) ->
         mixed = x.copy()
         for block, matrix in zip(blocks, matrices, strict=True):
             group = block[block < x.shape[-1]]
+            # Blocks and matrices are padded to the size of the largest factor.
             mixed[..., group] = x[..., group] @ matrix[: len(group), : len(group)].T
         return mixed
     xp = namespace(x)
@@ -63,6 +64,7 @@ def mix(blocks: np.ndarray, matrices: Array | Sequence[np.ndarray], x: Array) ->
 def whitening(mixing: Array) -> Array:
     """Return I − W, which maps a − μ to σ ε: the part not explained by the earlier components."""
     xp = namespace(mixing)
+    # With ones on the diagonal its determinant is 1, so that log-densities need no term for W.
     return xp.eye(mixing.shape[-1], dtype=mixing.dtype) - xp.tril(mixing, -1)
 
 

@@ -1,8 +1,4 @@
-"""Special functions for NumPy and JAX arrays.
-
-JAX and `scipy.special` are imported only when needed, because each worker process imports this package and most need
-neither.
-"""
+"""Special functions for NumPy and JAX arrays."""
 
 from functools import reduce
 from operator import add
@@ -30,6 +26,7 @@ def namespace(*arrays: Array) -> Any:
 def special(xp: Any) -> Any:
     """Return `scipy.special`, or `jax.scipy.special` for `jax.numpy`."""
     if xp is np:
+        # Here, as JAX is: each worker process imports this file, and most need neither.
         import scipy.special
 
         return scipy.special
@@ -66,11 +63,13 @@ def sum_last(x: Array) -> Array:
 def log_softmax(x: Array, xp: Any) -> Array:
     """Return x − log Σ eˣ along the last axis."""
     if xp is np:
+        # Does not overflow, as a sum of exponentials would.
         return x - np.logaddexp.reduce(x, axis=-1, keepdims=True)
     import jax
 
     if x.shape[-1] > MAX_UNROLLED_AXIS:
         return jax.nn.log_softmax(x, axis=-1)
+    # The largest entry cancels in the result, so it needs no gradient.
     x = x - jax.lax.stop_gradient(reduce(xp.maximum, _columns(x)))[..., None]
     return x - xp.log(sum_last(xp.exp(x)))[..., None]
 

@@ -97,6 +97,7 @@ class ScaledGaussian(Gaussian):
     name = "scaled"
     title = "Gaussian"
     bounded = "scale"
+    # Stable-Baselines3 begins with σ = 1: on a Box from −1 to 1, 32 % of actions with mean 0 are clipped; with ½, 5 %.
     initial_log_std = math.log(0.5)
     rescales = True
 
@@ -105,6 +106,7 @@ class ScaledGaussian(Gaussian):
         """The middle and half the width of the bounds, rounded up so that u = ±1 reaches both bounds after clipping."""
         middle = ((self.low.astype(float) + self.high) / 2).astype(np.float32)
         half = np.maximum(self.high - middle.astype(float), middle.astype(float) - self.low).astype(np.float32)
+        # Rounded down, a clipped action would miss a bound by its last bit.
         short = (middle + half < self.high) | (middle - half > self.low)
         return middle, np.where(short, np.nextafter(half, np.float32(np.inf)), half)
 
@@ -122,10 +124,9 @@ class ScaledGaussian(Gaussian):
 class SquashedGaussian(Gaussian):
     """Raw actions a = μ + σ ε; environments receive low + (tanh a + 1)(high − low)/2.
 
-    The raw action is stored, because a cannot be recovered if tanh a rounds to 1. The density is that of
-    u = tanh a ∈ (−1, 1), independent of the bounds of the space; their width would add a constant, which cancels in
-    ratios and gradients. The entropy is that of the Gaussian before the tanh; the KL divergence is the same before and
-    after the tanh.
+    The raw action is stored. The density is that of u = tanh a ∈ (−1, 1), independent of the bounds of the space; their
+    width would add a constant, which cancels in ratios and gradients. The entropy is that of the Gaussian before the
+    tanh; the KL divergence is the same before and after the tanh.
 
     >>> squashed = SquashedGaussian(low=np.array([0.0]), high=np.array([10.0]), choices=np.array([0]))
     >>> squashed.rescale(np.array([0.0]))
@@ -146,6 +147,7 @@ class SquashedGaussian(Gaussian):
 
     def rescale(self, action: Array) -> Array:
         """Return low + (tanh a + 1)(high − low)/2."""
+        # Not before actions are stored: a cannot be recovered if tanh a rounds to 1.
         return self.low + (namespace(action).tanh(action) + 1) * (self.high - self.low) / 2
 
     def neutral(self) -> tuple[np.ndarray, np.ndarray]:

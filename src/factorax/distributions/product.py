@@ -189,6 +189,7 @@ class Product:
         if self.blocks is None:
             return drawn
         mean = jax.numpy.asarray(parameters)[..., 0]
+        # Deviations are mixed, not actions, whose means are those of the network.
         mixed = mean + mix(self.blocks, colouring(spread.mixing), drawn - mean)
         return jax.numpy.where(self.has_spread, mixed, drawn)
 
@@ -210,6 +211,7 @@ class Product:
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Return raw actions ``(..., c)`` from parameters and noise, both ``(..., c, width)``, with NumPy."""
         if self.spread_of_state:
+            # `noise` was drawn before the state was known, with the rest of σ.
             wider = np.where(self.has_spread, np.exp(parameters[..., -1]), np.float32(1))
             noise = noise * wider[..., None]
         if len(self.groups) == 1:  # every step of an environment comes here

@@ -163,6 +163,8 @@ class PerChoice(Shared):
         return super().features(obs, local).reshape(*local.shape[:-1], -1)
 
     def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
+        # The size of a part is that of the first layer, not a share of `local`: a policy may have been moved to
+        # components with another number of choices.
         size = self.net.kernels[0].shape[0] - self.identity.shape[1]
         return with_identity(local.reshape(*local.shape[:-2], -1, size), self.identity)
 

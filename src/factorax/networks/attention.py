@@ -48,11 +48,13 @@ class AttentionNetwork(eqx.Module):
         self.net = MLP(first, (inputs + identity, *settings.hidden, shape[1]), gain, settings)
         self.identity = embedding(second, shape[0], identity)
         self.encoder = encoder
+        # A component without neighbours attends to itself: a softmax over nothing would be NaN.
         self.neighbours = tuple(tuple(map(int, np.flatnonzero(row))) for row in graph | np.eye(len(graph), dtype=bool))
         h = settings.hidden[-1]
         if h % HEADS:
             raise ValueError(f"hidden: got a last layer of {h} for attention, want a multiple of {HEADS}, its heads")
         keys = jax.random.split(third, 3 * rounds).reshape(rounds, 3)
+        # Drawn for all heads together, so that fan-in and orthogonality are those of one layer of h units.
         make = lambda k, gain: settings.kernel(k, (h, h), gain).reshape(h, HEADS, h // HEADS)  # noqa: E731
         self.queries = [make(k[0], 1.0) for k in keys]
         self.keys = [make(k[1], 1.0) for k in keys]
@@ -74,6 +76,7 @@ class AttentionNetwork(eqx.Module):
             q, k, v = (jnp.einsum("...ch,had->...cad", x, matrix) for matrix in (query, key, value))
             k, v = k[..., index, :, :], v[..., index, :, :]  # (..., c, neighbours, heads, d)
             scores = jnp.einsum("...cad,...cnad->...can", q, k) / q.shape[-1] ** 0.5
+            # Rows are padded with component 0, which must not be heard for that reason.
             weights = jax.nn.softmax(jnp.where(there[:, None, :], scores, -jnp.inf), axis=-1)
             heard = jnp.einsum("...can,...cnad->...cad", weights, v)
             x = x + heard.reshape(x.shape)

@@ -26,6 +26,7 @@ class _Init:
         raise ValueError(did_you_mean(value, INITS, quoted=True).removeprefix("; ") if isinstance(value, str) else "")
 
 
+# A type checker must accept functions; the annotation that is read at run time converts texts of files and commands.
 if TYPE_CHECKING:
     Init = str | Callable[..., Any]
 else:
@@ -59,6 +60,7 @@ class IndependentPolicy(Choice):
 POLICIES = Menu(
     "policy",
     {"auto": AutoPolicy, "joint": JointPolicy, "shared": SharedPolicy, "independent": IndependentPolicy},
+    # Names by which other libraries know these, such as MlpPolicy of Stable-Baselines3.
     {"mlppolicy": "joint", "mlp": "joint", "central": "joint", "decentralised": "independent"},
 )
 
@@ -108,6 +110,7 @@ class Choices(_Layers):
 class Gru(Architecture):
     """Fully connected layers, of which the last hidden one is a GRU."""
 
+    # Not one of `_Layers`: layers in front of a recurrent cell are not normalised.
     sequence_length: Count = 16
     """Length of truncated backpropagation through time; it must divide n_steps and batch_size."""
     init: Init = "orthogonal"

@@ -22,10 +22,10 @@ _SMALL_LAYERS = ((16, 3, 1), (32, 3, 1))
 def convolve(images: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
     """Return the convolution of images ``(b, h, w, c)`` with a kernel ``(kh, kw, c, out)``, without padding.
 
-    On a CPU it is computed as one product of the images' patches with the kernel: inside a loop, where all of training
-    runs, XLA has no fast convolution for CPUs. The gradient of two layers on 256 images of 10 × 10 took 232 ms, and
-    takes 8 ms.
+    On a CPU it is computed as one product of the images' patches with the kernel.
     """
+    # Inside a loop, where all of training runs, XLA has no fast convolution for CPUs: the gradient of two layers on 256
+    # images of 10 × 10 took 232 ms, and takes 8 ms in this way.
     return jax.lax.platform_dependent(
         images,
         kernel,
@@ -70,12 +70,14 @@ class _Tower(eqx.Module):
     def __init__(self, key: jax.Array, part: Part, settings: LayerSettings):
         self.part, self.activation = part, settings.activation
         shape = part.shape[-3:] if len(part.shape) > 2 else (*part.shape, 1)
+        # Of equal axes, as for 3 × 3 × 3, the last has the channels, as in Gymnasium's images.
         self.channels_first = shape[0] < min(shape[1:])
         height, width, channels = (*shape[1:], shape[0]) if self.channels_first else shape
         channels *= math.prod(part.shape[:-3])
         layers = _LARGE_LAYERS if min(height, width) >= MIN_LARGE_IMAGE else _SMALL_LAYERS
         self.kernels, self.biases, strides = [], [], []
         for k, (out, kernel, stride) in zip(jax.random.split(key, len(layers)), layers, strict=True):
+            # Without padding, a kernel larger than the image would leave no output.
             h, w = min(kernel, height), min(kernel, width)
             self.kernels.append(settings.kernel(k, (h * w * channels, out)).reshape(h, w, channels, out))
             self.biases.append(zeros(out))
@@ -144,6 +146,7 @@ class Convolutional(eqx.Module):
         """Return the observation of each component as a vector, ``(..., c, l)``."""
         if local is None:
             return repeated(self(obs), components)
+        # Convolutions are computed once per observation and then repeated, not once per component.
         return jnp.concatenate([local, repeated(self._images(obs), components)], axis=-1)
 
     def input_size(self, local: int | None) -> int:

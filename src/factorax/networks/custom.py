@@ -54,6 +54,7 @@ class Custom(eqx.Module):
     @property
     def has_features(self) -> bool:
         """Whether the module has a method `features`, on which a critic with a shared trunk is built."""
+        # `features(obs, local)` receives no memory, on which those of a recurrent module depend.
         return hasattr(self.module, "features") and not self.memory
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
@@ -102,6 +103,7 @@ def custom_network(
 
     `shape` is the required output shape for one observation, and `meaning` says what the outputs are, for messages.
     """
+    # By class: a module can be called as well as a function that returns one.
     if not isinstance(module, eqx.Module):
         try:
             module = module(spec, key)
@@ -143,6 +145,7 @@ def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ..
         else:
             out = jax.eval_shape(network, row, local)
     except Exception as error:
+        # A note leaves the error and its traceback as they are, which lead to the line in the user's module.
         error.add_note(f"{argument}: in {name}, {CONTRACT} {wanted}")
         raise
     got, kind = getattr(out, "shape", (None,))[1:], getattr(out, "dtype", type(out).__name__)

@@ -52,6 +52,7 @@ class FactorActions:
         for i, group in enumerate(spec.groups):
             for component in group:
                 strides[component] = sizes[i]
+                # Saturated: for 64 switches, the product would overflow to 0 and pass the check below.
                 sizes[i] = min(sizes[i] * components.choices[component], 2**31)
         if sizes.max() > MAX_JOINT_ACTIONS:
             raise ValueError(
@@ -104,10 +105,12 @@ def encoded_actions(spec: Spec, action: Any, *, raw: bool = True) -> jax.Array:
         np.where(bounded, x, default)
         for x, default in (
             ((components.low + components.high) / 2, 0.0),
+            # A space may have equal bounds, and its action is then always in the middle.
             (np.maximum((components.high - components.low) / 2, 1e-6), 1.0),
         )
     )
     number = ((within - middle) / half)[..., None] * np.eye(1, width)[0]
+    # Continuous numbers are replaced first: a large one has no defined conversion to an integer.
     choice = jax.nn.one_hot(jnp.where(components.discrete, within, 0).astype(jnp.int32), width, dtype=number.dtype)
     return jnp.where(components.discrete[:, None], choice, number)
 

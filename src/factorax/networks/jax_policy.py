@@ -45,10 +45,12 @@ class JaxPolicy(WorkerPolicy):
     def _compiled(self) -> Any:
         """Maps arrays, rows of observations ``(B, d)`` and the memory ``(B, h)`` or None to the parameters ``(B, c,
         width)`` and the new memory."""
+        # Here, because every worker imports this file, and those with a `NumpyPolicy` have no need for JAX.
         import jax
         import jax.numpy as jnp
 
         def apply(arrays: PolicyArrays, obs: Any, memory: Any) -> Any:
+            # Iterations contain arrays only; the structure has come once, with the plan.
             policy = jax.tree.unflatten(jax.tree.structure(self.template), arrays.leaves)
             if arrays.centre is not None:
                 obs = self.normalised(obs, arrays.centre, arrays.scale, jnp)
@@ -62,6 +64,7 @@ class JaxPolicy(WorkerPolicy):
         """Return a context in which JAX runs on the CPU, where all workers get the same results."""
         import jax
 
+        # In the learner's process the default may be an accelerator, which rounds in another way than the workers.
         return jax.default_device(jax.local_devices(backend="cpu")[0])
 
 
@@ -78,6 +81,7 @@ class Playing:
         memory: np.ndarray | None = None,
     ):
         n_envs = noise.shape[1]
+        # The place in a tile depends on the number of the environment alone, not on which worker steps it.
         before = first % TILE
         self.policy, self.outputs, self._steps = policy, outputs, iter(noise)
         self._rows = slice(before, before + n_envs)

@@ -34,6 +34,7 @@ def make_policy(spec: Spec, c: Any, key: jax.Array) -> Policy:
     components = spec.components
     shape = len(components), components.width
     if isinstance(c.policy, Choice):
+        # The gain of Stable-Baselines3: at first, the policy hardly depends on the state.
         net = _network(spec, c, policy_kind(spec, c), key, shape=shape, gain=0.01, is_policy=True)
     else:
         meaning = (
@@ -136,6 +137,7 @@ def worker_policy(spec: Spec, c: Any, policy: Policy) -> NumpyPolicy | JaxPolicy
     """
     local = spec.local if uses_local(spec, c) else None
     if not _runs_in_numpy(policy):
+        # Zeros: workers receive the parameters with each iteration.
         template = jax.tree.map(lambda x: np.zeros(np.shape(x), x.dtype), policy)
         return JaxPolicy(spec.components, spec.factors, local, spec.observations, template)
     kind: Any = policy_kind(spec, c).name
@@ -161,6 +163,7 @@ def policy_arrays(policy: Policy, moments: Any = None) -> PolicyArrays:
     common: dict[str, Any] = {"log_std": spread.log_std, "mixing": spread.mixing}
     if moments is not None:
         common["centre"] = np.asarray(moments.mean)
+        # The same constant as in the learner, whose log-probabilities are compared with those of workers.
         common["scale"] = np.sqrt(np.asarray(moments.variance) + np.float32(1e-8))
     if not _runs_in_numpy(policy):
         return PolicyArrays(leaves=tuple(map(np.asarray, jax.tree.leaves(policy))), **common)
@@ -177,6 +180,7 @@ def _runs_in_numpy(policy: Policy) -> bool:
     net = policy.net
     if not isinstance(net, Joint | Shared | Independent) or not isinstance(net.encoder, Encoded):
         return False
+    # Other activations would take NumPy several passes, and must map some number to exactly 1 (see `_BECOMES_ONE`).
     return not net.net.scales and net.net.activation in ("tanh", "relu")
 
 
@@ -186,6 +190,7 @@ def _layer_settings(c: Any) -> LayerSettings:
 
 def _encoder(spec: Spec, c: Any, key: jax.Array, settings: LayerSettings) -> Any:
     if isinstance(c.architecture, Conv):
+        # Not the key itself, from which the layers behind the encoder are drawn.
         return Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
     return Encoded(spec.observations)
 
@@ -210,6 +215,7 @@ def _network(
     With `of_factors`, one that is not joint is applied to factors of several components and has outputs ``(n, width)``.
     """
     architecture, settings, local = c.architecture, _layer_settings(c), spec.local_shape
+    # Critics are exempt: those of targets are joint, whatever the policy is.
     if is_policy and isinstance(architecture, Attention | Choices) and not isinstance(kind, SharedPolicy):
         raise ValueError(
             f"architecture: got {architecture.name!r} with policy={kind.name!r}, want policy='shared': it applies to "
@@ -228,6 +234,7 @@ def _network(
         "settings": settings,
     }
     if isinstance(kind, SharedPolicy):
+        # From the same full observation, a shared network could not tell for which component it acts.
         alike = local is None and len(spec.components) > 1
         options["identity"] = EMBEDDING * alike if kind.identity is None else kind.identity
     if isinstance(architecture, Gru):

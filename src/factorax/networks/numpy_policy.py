@@ -61,6 +61,7 @@ class WorkerPolicy:
 
     def normalised(self, obs: Any, centre: Any, scale: Any, xp: Any) -> Any:
         """Return rows of observations ``(B, d)`` with the columns that are quantities normalised and clipped to ±10."""
+        # ±10 is `clip_obs` of VecNormalize in Stable-Baselines3.
         normalised = xp.clip((obs - centre) / scale, -10.0, 10.0)
         measured = None if self.observations is None else self.observations.measured
         return normalised if measured is None else xp.where(measured, normalised, obs)
@@ -112,6 +113,7 @@ class NumpyPolicy(WorkerPolicy):
         def act(obs: np.ndarray) -> np.ndarray:
             output = network(obs)
             if outputs is not None:
+                # The next step overwrites the array.
                 outputs.append(output.copy())
             return choose(output[0], next(steps))[None] if alone else choose(output, next(steps))
 
@@ -186,6 +188,7 @@ class _Layers:
         tiles, self._rows = -(-(before + n_envs) // TILE), slice(before, before + n_envs)
         leading = tiles, TILE
         if kind == "shared":
+            # The c components of an environment are always multiplied together, so they need no tile.
             leading, self._rows = (n_envs, c), None
         elif kind == "independent":
             leading = c, tiles, TILE
@@ -202,6 +205,7 @@ class _Layers:
         inputs = buffers[0][..., :-1]
         if arrays.identity is not None:
             size = inputs.shape[-1] - arrays.identity.shape[1]
+            # Written once: embeddings do not change during a fragment.
             inputs[..., size:] = arrays.identity
             inputs = inputs[..., :size]
         self.inputs = self._of_environments(inputs)

@@ -97,6 +97,7 @@ class TrunkHead(eqx.Module):
         self.per_component = per_component and features.shape[-2] == values
         size = 1 if self.per_component else values
         self.kernel = settings.kernel(key, (features.shape[-1], size), 1.0)
+        # One per value even if factors share the weights, since their mean returns may differ.
         self.bias = zeros(values)
 
     def __call__(self, features: jax.Array) -> jax.Array:
@@ -134,6 +135,7 @@ class Critic(eqx.Module):
         return getattr(self.net, "memory", 0)
 
     def _values(self, out: jax.Array) -> jax.Array:
+        # Our networks have an axis of one parameter per value, as policies have; a user's module has none.
         return out if isinstance(self.net, Custom) else out[..., 0]
 
 
@@ -188,6 +190,7 @@ class Agent(eqx.Module):
         """
         policy, critic = self.policy, self.critic
         flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
+        # Only the memory before the first step is used: later ones are computed again with the current parameters.
         first: list[Any] = [None if x is None else x[0] for x in memories]
         of_policy, of_critic = first
         if policy.memory:

@@ -33,6 +33,7 @@ class Step(NamedTuple):
     """Which targets have ended with this step, ``(m,)``; by default as `terminated`."""
 
 
+# Compared by identity: equal arrays have no single truth value, and functions no equality.
 @dataclass(frozen=True, eq=False)
 class Problem:
     """An environment as two pure functions of one episode, which the learner vectorises.

@@ -52,8 +52,7 @@ def leads_to(name: str) -> str:
     """Return what loading this problem requires outside of factorax, its plug-ins and Gymnasium.
 
     The result is ``"code to be run"``, ``"files to be read"``, or an empty text. A name from an untrusted file is used
-    only if the result is empty. Families that do not say which files they read count as code, since they were not
-    written for untrusted text.
+    only if the result is empty. Families that do not say which files they read count as code.
 
     >>> leads_to("chain:8"), leads_to("package.module:function"), leads_to("rddl:domain.rddl/instance.rddl")
     ('', 'code to be run', 'files to be read')
@@ -62,6 +61,7 @@ def leads_to(name: str) -> str:
     family = families().get(prefix)
     if family is None:
         return "code to be run" if colon else ""
+    # A family that does not say which files it reads was not written for names from strangers.
     if family.files is None:
         return "code to be run"
     return "files to be read" if family.files and imported(family.files)(text) else ""

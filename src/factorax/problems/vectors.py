@@ -19,6 +19,7 @@ def create(make: Callable[[], Any]) -> Any:
     Discrete(2)
     """
     env = make()
+    # By `step`, because an environment may be callable itself.
     while callable(env) and (isinstance(env, type) or not hasattr(env, "step")):
         env = env()
     return env

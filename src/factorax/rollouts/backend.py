@@ -156,6 +156,7 @@ class WorkerBackend(Backend):
     def __init__(self, plan: Plan, workers: int, seconds: float):
         self.plan, self.seconds = plan, seconds
         workers, together = min(workers, plan.n_batches), plan.num_envs or 1
+        # Multiples of the size of a vector, whose environments are stepped together.
         bounds = together * np.linspace(0, plan.n_batches, workers + 1).round().astype(int)
         self.workers = [Worker(w, int(bounds[w]), int(bounds[w + 1])) for w in range(workers)]
         self._iteration: Iteration | None = None
@@ -232,6 +233,7 @@ class WorkerBackend(Backend):
                 self._replace(worker, WorkerDied(f"had not answered after {self.seconds:g} s (the setting seconds)"))
         for worker in ready:
             try:
+                # Only a lost worker is replaced: an error of an environment would be raised again by its successor.
                 worker.fragment = self.answer(worker)
             except WorkerDied as error:
                 self._replace(worker, error)
@@ -249,6 +251,7 @@ class WorkerBackend(Backend):
     def _ask(self, worker: Worker, episodes: Sequence[Episode] | None) -> None:
         assert self._iteration is not None
         again = max((episode.length for episode in episodes or ()), default=0)
+        # A new worker first replays its episodes, so it gets the time for those steps as well.
         worker.deadline = time.monotonic() + self.seconds * (1 + again / self.plan.n_steps)
         try:
             self.ask(worker, self._iteration, episodes)
@@ -257,6 +260,7 @@ class WorkerBackend(Backend):
 
     def _replace(self, worker: Worker, error: WorkerDied) -> None:
         if worker.handle is not None:
+            # Even if it is only late: it must not write to shared memory while its successor does.
             self.kill(worker)
             worker.handle = None
         worker.deaths += 1

@@ -58,6 +58,7 @@ class DataCheck:
 
     def _judge(self, psi: np.ndarray) -> None:
         within = f"of {len(psi):,} steps"
+        # Once, an episode may have failed in its last step.
         if self._both >= 2 and self._both == self._truncated:
             warn(
                 f"terminated: was true in all {self._both} steps in which truncated was true, so that the value after "
@@ -75,7 +76,9 @@ class DataCheck:
                     "them out",
                     DataWarning,
                 )
+        # In double precision: targets may be large and vary little.
         spread = np.abs(self._spec.weights) * psi.std(axis=0, dtype=np.float64)
+        # These have been reported above.
         spread[zero | constant] = 0.0
         if (spread > 0).any() and spread.max() > MAX_SCALE_RATIO * (least := spread[spread > 0].min()):
             names = self._spec.network.static.targets

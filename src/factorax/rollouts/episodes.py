@@ -31,6 +31,7 @@ def continued(before: Sequence[Episode] | None, transitions: Transition, running
     episodes = []
     for i, (seed, began) in enumerate(zip(running.seed, running.began, strict=True)):
         earlier = before[i].actions if began < 0 and before is not None else ()
+        # Copied: a view would keep the arrays of the whole rollout alive.
         part = np.array(transitions.action[max(began, 0) :, i], np.float32)
         memory = None if running.memory is None else np.array(running.memory[i], np.float32)
         episodes.append(Episode(int(seed), (*earlier, part), np.array(running.obs[i], np.float32), memory))
@@ -39,6 +40,7 @@ def continued(before: Sequence[Episode] | None, transitions: Transition, running
 
 def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
     """Return episodes as arrays by name, for a file."""
+    # Parts stay separate, because a replay sums the targets of each part as the rollouts did, to the same bits.
     parts = [(i, len(part)) for i, episode in enumerate(episodes) for part in episode.actions]
     memories = [episode.memory for episode in episodes if episode.memory is not None]
     remembered = {"memory": np.stack(memories)} if memories else {}
@@ -73,6 +75,7 @@ def from_arrays(
             raise ValueError(
                 f"episodes: {name} has shape {got.shape} and type {got.dtype}, want {shape} and {dtype.__name__}"
             )
+    # Checked before they index anything: the file may come from somebody else.
     of, lengths = parts.T
     fits = (of >= 0) & (of < n_envs) & (lengths >= 0) & (lengths <= len(actions))
     if not fits.all() or lengths.sum() != len(actions) or (np.diff(of) < 0).any() or (seed < 0).any():

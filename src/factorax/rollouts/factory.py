@@ -65,6 +65,7 @@ def _play_on_host(
 ) -> Transition:
     environments: Any = environments_for(spec, n_envs)
     try:
+        # One for each call: some vectors need two calls per step.
         keys = iter(jax.random.split(key, n_steps * environments.calls_per_step))
         environments.init(seed)
         return environments.collect(lambda obs: np.asarray(act(next(keys), obs)), n_steps)

@@ -182,6 +182,7 @@ class JaxCollector(Collector):
     def __init__(self, spec: Spec, n_envs: int, n_steps: int, memory: int = 0):
         self.environments = JaxEnvironments(spec.problem, n_envs, spec.components, memory)
         self.n_steps = n_steps
+        # Of this object, with which the compiled programs are released; a cache of the method would keep both.
         self._evaluation = lru_cache(4)(partial(_Evaluation, self.environments))
 
     def init(self, key: Any) -> Any:

@@ -45,6 +45,7 @@ def actions_reach_observations(problem: Any, rollouts: Rollouts | None = None, *
         return new.state, new.obs, new.terminated | new.truncated
 
     start, _ = jax.jit(problem.reset)(jax.random.key(0))
+    # The same for both episodes, so that they differ in their actions alone.
     noise = jax.random.split(jax.random.key(0), JAX_STEPS)
     episodes: list[list[np.ndarray]] = [[], []]
     for i, rows in enumerate(episodes):
@@ -64,6 +65,7 @@ def _reach_on_host(make: Any, rollouts: Rollouts, *, training: bool) -> bool:
         else:
             episodes = first_episodes(make)
     except (EpisodeLost, WorkerDied):
+        # Nothing is known, and a warning too many is better than a bias that goes unnoticed.
         return True
     name, first, again, other = episodes
     warn_if_seed_ignored(name, first, again, training=training)

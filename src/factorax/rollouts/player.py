@@ -120,8 +120,10 @@ class Player:
     ) -> Transition:
         plan, policy, parameters = self.plan, self.policy, iteration.parameters
         numbers = range(environments.first, environments.first + environments.n_envs)
+        # With the attempt, since the same random numbers might lose the episode again.
         environments.rngs = [np.random.default_rng([*iteration.entropy, i, attempt]) for i in numbers]
         n_actions = plan.n_steps * environments.calls_per_step
+        # All of it before any seed: how many seeds are drawn from the same generators depends on the ends of episodes.
         noise = [policy.draw(rng, parameters, n_actions) for rng in environments.rngs]
         if environments.obs is None:
             seeds = [int(rng.integers(2**31)) for rng in environments.rngs]
@@ -132,6 +134,7 @@ class Player:
                 messages += repeated(environments)
         outputs: list[np.ndarray] | None = [] if plan.log_probs or plan.deterministic else None
         rows = slice(environments.first - self.first, environments.first - self.first + environments.n_envs)
+        # The environments are new, and their episodes begin with an empty memory.
         if attempt:
             self.memory[rows] = 0.0
         memory = {"memory": self.memory[rows]} if policy.memory else {}
@@ -158,6 +161,7 @@ class Player:
             new.lost = lost = {}
             transitions = self._collect(new, iteration, attempt)
             if not lost:
+                # Its episode began in this fragment: with −1, it would be appended to the lost one.
                 new.began = np.maximum(new.began, 0)
                 self.environments.adopt(i, new)
                 return transitions, errors, [(i + k, psi) for k, psi in new.late]
@@ -177,12 +181,14 @@ class _MostProbable:
 
     def __init__(self, sample: Any, space: ActionSpace, outputs: list[np.ndarray] | None):
         self.sample, self.space, self.outputs = sample, space, outputs
+        # `Environments.collect` recognises recurrent policies by this method.
         if hasattr(sample, "restart"):
             self.restart = sample.restart
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         """Return actions ``(B, c)``."""
         assert self.outputs is not None
+        # Sampling is the only way to the outputs, and updates the memory of a recurrent policy.
         self.sample(obs)
         return self.space.mode(self.outputs.pop())
 

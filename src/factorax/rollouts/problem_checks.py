@@ -114,6 +114,7 @@ def _check_jax(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
             faults.add(f"{name}: got shape {mask.shape}, want ({size},)")
     if out.psi.shape != (spec.n_targets,):
         faults.add(f"targets: got shape {out.psi.shape}, want ({spec.n_targets},), one per column of the network")
+    # The steps below are compiled for the shapes and types that have just been found to be wrong.
     if faults:
         return
 
@@ -184,6 +185,7 @@ def _check_host(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
         if not faults:
             _check_seeds(spec, batch, recorder.env, seed)
     except EpisodeLost:
+        # No fault of the problem: training discards the episode and continues.
         pass
     finally:
         environments.close()
@@ -251,6 +253,7 @@ def _check_sums(spec: Spec, rewards: np.ndarray, psi: np.ndarray, real: np.ndarr
         return
     for i in np.flatnonzero(real):
         total, reward = spec.weights @ psi[i], rewards.ravel()[i]
+        # With a wide tolerance, since both may be sums in single precision.
         if not np.isclose(total, reward, rtol=1e-3, atol=1e-3 * max(1.0, np.abs(psi[i]).max())):
             of = f" for environment {i}" if len(psi) > 1 else ""
             text = (

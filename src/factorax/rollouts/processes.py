@@ -47,6 +47,7 @@ class ProcessBackend(WorkerBackend):
         self._iterations: tuple[Iteration | None, bytes] = None, b""
         self._folder = TemporaryDirectory(prefix="factorax-workers-", ignore_cleanup_errors=True)
         self._memory = SharedArrays(plan, path=None if channel.INHERITS else os.path.join(self._folder.name, "memory"))
+        # Without a reference to this object, so that it also runs if nobody calls `close`.
         self._finalize = weakref.finalize(self, _end_all, self.workers, self._memory, self._folder)
 
     def start(self, worker: Worker) -> None:
@@ -144,6 +145,7 @@ def _cause(process: subprocess.Popen) -> str:
 def _dismiss(handles: Sequence[_Process]) -> None:
     for handle in handles:
         handle.connection.close()
+    # One limit for all: their sockets are closed, so they close their environments at the same time.
     patience = time.monotonic() + _PATIENCE
     for handle in handles:
         try:

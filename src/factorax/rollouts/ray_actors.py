@@ -62,6 +62,7 @@ class RayBackend(WorkerBackend):
         return (placed + 1) * self._cpus <= self._ray.cluster_resources().get("CPU", 0.0)
 
     def _place(self, worker: Worker, *, squeeze: bool) -> None:
+        # No restarts by Ray: a restarted actor would have no environments, and nobody would replay their episodes.
         options = {"num_cpus": 0 if squeeze else self._cpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         actor = self._actor.options(**options, runtime_env={"env_vars": _ENVIRONMENT}).remote()
         ready = actor.prepare.remote(sys.path, self._plan, worker.first, worker.end)
@@ -76,6 +77,7 @@ class RayBackend(WorkerBackend):
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
         """Return the workers whose answer has arrived."""
         by_answer = {worker.handle.answer: worker for worker in workers}
+        # A second at most: an actor that Ray cannot place never answers, and is dealt with below.
         ready, _ = self._ray.wait(list(by_answer), num_returns=1, timeout=max(min(seconds, 1.0), 0.0))
         if not ready:
             for worker in workers:
@@ -90,6 +92,7 @@ class RayBackend(WorkerBackend):
         try:
             fragment = self._ray.get(worker.handle.answer)
         except self._ray.exceptions.RayTaskError as error:
+            # The error that the environment raised, as from other backends.
             raise error.cause from error
         except self._ray.exceptions.RayError as error:
             raise WorkerDied(f"was lost by Ray: {str(error).strip().splitlines()[0]}") from error

@@ -62,6 +62,7 @@ def differ(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    # NumPy cannot look for NaN in all types; text is an example.
     return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
 
 

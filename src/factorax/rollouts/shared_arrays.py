@@ -11,6 +11,7 @@ import numpy as np
 from .player import Plan
 from .transitions import Fragment, RunningEpisodes, Transition
 
+# The bytes of a cache line, so that no two arrays share one.
 _ALIGN = 64
 
 
@@ -101,6 +102,7 @@ def _fill(file: IO[bytes], size: int) -> None:
 def _reserve(size: int, path: str | None) -> int:
     """Return a file of `size` bytes: the one at `path`, or an anonymous one, in memory if it fits."""
     if path is not None and os.path.exists(path):
+        # The duplicate of its handle stays open when the file is closed.
         with open(path, "r+b") as file:
             return os.dup(file.fileno())
     for folder in ("/dev/shm", None):

@@ -80,6 +80,7 @@ def flag(name: str, value: Any) -> bool:
 
 def flags(name: str, values: Any, *shape: int) -> np.ndarray:
     """Return a flag of all environments as booleans ``(n,)``, or of one environment ``()``; 0 and 1 are accepted."""
+    # Not just any value as a boolean: the text 'False' would be true.
     entries = _array(values)
     if not _are_flags(entries, shape):
         want = f"{counted(shape[0], 'boolean')}, one per environment" if shape else "True or False"
@@ -124,6 +125,7 @@ def checked_reset(env: Any, **arguments: Any) -> tuple[Any, Any]:
     try:
         returned = env.reset(**arguments)
     except TypeError as error:
+        # Any other TypeError is a mistake within `reset`, which its own message explains best.
         if "unexpected keyword argument" not in str(error):
             raise
         raise Misfit(f"{name_of(env)}: reset: {error}; want reset(self, *, seed=None, options=None)") from error

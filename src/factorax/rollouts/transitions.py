@@ -117,6 +117,7 @@ def _join(name: str, columns: list[Any], parts: Sequence[Transition]) -> Any:
     if example is None:
         return None
     ends = np.cumsum([part.terminated.shape[1] for part in parts]).tolist()
+    # Not concatenated: masks are missing where no environment of a part has returned one.
     joined = np.empty((len(example), ends[-1], *example.shape[2:]), example.dtype)
     for first, end, column in zip([0, *ends], ends, columns, strict=False):
         joined[:, first:end] = OPTIONAL.get(name, False) if column is None else column
@@ -140,6 +141,7 @@ def sum_episodes(
         lengths[t, i] = length[i] + steps[t, i]
         total[i], length[i], begun[i] = 0.0, -steps[t, i], t + 1
     for i in range(psi.shape[1]):
+        # One sum per rollout and then their sum: a replay adds up in the same order, to the same bits.
         total[i] += psi[begun[i] : count, i].sum(axis=0)
     length += steps[-1]
     return returns, lengths

@@ -70,6 +70,7 @@ def _packed(error: Exception) -> bytes:
     text = "".join(traceback.format_exception(error))
     try:
         packed = pickle.dumps(("error", (error, text)))
+        # Some errors cannot be restored although they can be pickled, if their class takes other arguments.
         pickle.loads(packed)
     except Exception:
         stand_in: Any = RuntimeError(f"{type(error).__name__}: {error}")
