@@ -216,8 +216,10 @@ class SimulatorVector(VectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the simulator, if it can be closed."""
-        if hasattr(self.simulator, "close"):
-            self.simulator.close()
+        # Old versions of Gymnasium call this also for an object whose arguments were refused, and that has no simulator.
+        close = getattr(getattr(self, "simulator", None), "close", None)
+        if close is not None:
+            close()
 
 
 def _write(name: str, given: Any, obs: Any, cases: np.ndarray) -> None:
