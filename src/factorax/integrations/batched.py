@@ -216,7 +216,7 @@ class SimulatorVector(VectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the simulator, if it can be closed."""
-        # Old versions of Gymnasium call this also for an object whose arguments were refused, and that has no simulator.
+        # Old versions of Gymnasium call this also for an object whose arguments were refused: it has no simulator.
         close = getattr(getattr(self, "simulator", None), "close", None)
         if close is not None:
             close()
