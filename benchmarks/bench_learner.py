@@ -86,7 +86,7 @@ def rows() -> Iterator[Row]:
         settings: dict[str, Any] = {"n_envs": 16, "n_steps": 64, "batch_size": 128, "n_epochs": 4}
         settings |= {"policy": "joint", "critic": "target"}
         net = patterns.banded(n, 2)
-        learners = [Learner.of(problem, net, Config(**settings | {"method": method})) for method in ("factored", "ppo")]
+        learners = [Learner.of(problem, net, Config(method=method, **settings)) for method in ("factored", "ppo")]
         ours, other = medians(*(update(learner, random_rollout(learner)) for learner in learners), repeats=31)
         yield at_most(f"factored update, n = m = {n}", ours, other, "method ppo", bound)
     yield from scaling()
@@ -134,8 +134,8 @@ def scaling() -> Iterator[Row]:
     """Measure time per factor and step as the number of factors grows."""
     per_factor = []
     for side in (3, 10, 100):
-        sizes = {"n_envs": 4, "n_steps": 8, "batch_size": 32, "n_epochs": 1, "hidden": (32, 32)}
-        config = Config(**{"policy": "shared,identity=8", "critic": "factor"} | sizes)
+        sizes: dict[str, Any] = {"n_envs": 4, "n_steps": 8, "batch_size": 32, "n_epochs": 1, "hidden": (32, 32)}
+        config = Config(policy="shared,identity=8", critic="factor", **sizes)
         learner = Learner.of(queues(side, side), None, config)
         state, compiled = learner.init(0), Compiled(learner)
         (taken,) = medians(lambda c=compiled, s=state: jax.block_until_ready(c.updates(s)[0].timesteps), repeats=5)

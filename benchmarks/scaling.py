@@ -124,8 +124,8 @@ def measure() -> Measured:
     returned = sum(x.nbytes for x in arrays)
     sent = sum(np.asarray(x).nbytes for x in jax.tree.leaves(parameters.parameters))
 
-    kinds = {"policy": "shared,identity=8", "critic": "target"}
-    config = Config(n_envs=8, n_steps=100, batch_size=200, n_epochs=10, hidden=(32, 32, 32), **kinds)
+    sizes: dict[str, Any] = {"n_envs": 8, "n_steps": 100, "batch_size": 200, "n_epochs": 10, "hidden": (32, 32, 32)}
+    config = Config(policy="shared,identity=8", critic="target", **sizes)
     learner = Learner.of(lanes(3, 3, slots=16), config=config)
     state = learner.init()
     _, _, seen = learner.collector.collect(learner.behaviour(state), state.environments, jax.random.key(0))

@@ -22,7 +22,10 @@ MODULES = (
     "factorax._credit",
     "factorax.gradients",
     "factorax.discovery",
+    "factorax.choices",
     "factorax.ppo",
+    "factorax.ppo.methods",
+    "factorax.networks",
     "factorax.runs",
     "factorax.runs.statistics",
     "factorax.runs.report",
@@ -45,7 +48,8 @@ MODULES = (
 
 MORE = {
     "factorax.structure": "base_network.TrainingSizes base_network.RolloutView base_network.RolloutCredit",
-    "factorax.ppo": "advantages.Estimates diagnostics.Evidence",
+    "factorax.ppo": """credits.Credit credits.Estimates compiled.Program diagnostics.Evidence method.Minibatches
+        method.Samples""",
     "factorax.problems": "bandits.best_action",
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
         film.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",

@@ -12,6 +12,7 @@ from typing import Any
 import tyro
 
 from factorax.cli import commands
+from factorax.ppo.config import CHOICES
 
 PAGE = Path(__file__).parent / "_generated" / "cli.md"
 _DEFAULT = re.compile(r"\s*\((default: (?P<value>.*)|required)\)$", re.DOTALL)
@@ -50,6 +51,9 @@ def positional(action: argparse.Action) -> str:
 
 def values(action: argparse.Action) -> str:
     """Return the values of an option: choices, a type, or nothing if it is a flag."""
+    setting = (action.option_strings or [""])[-1].removeprefix("--")
+    if setting in CHOICES and not action.choices and "{" not in str(action.metavar):
+        return f"[Name, or name,key=value,…](settings.md#choices-{setting})."
     kind = re.sub(r"\{None\}\||\|None$", "", str(action.metavar))
     choices = (
         kind.strip("{}").split(",") if re.fullmatch(r"\{[^}]*\}", kind) else sorted(map(str, action.choices or ()))

@@ -49,8 +49,7 @@ def row(claim: Claim, command: bool) -> str:
     place = [f"{escape(claim.where)}. Paper: {escape(claim.paper)}."] if claim.source == "paper" else []
     chosen = [f"Chosen by {escape(claim.chosen_by)}"] if claim.chosen_by else []
     note = [f"*{escape(claim.note)}*"] if claim.note else []
-    partly = claim.verdict == "holds in part" and claim.would_settle
-    settle = [f"*Would settle it:* {escape(claim.would_settle)}"] if partly else []
+    settle = [f"*Would settle it:* {escape(claim.would_settle)}"] if claim.would_settle else []
     cells = (
         [f"**{claim.verdict}**"],
         [escape(claim.claim), *place, *chosen],

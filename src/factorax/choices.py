@@ -62,7 +62,7 @@ class Menu:
         - `synonyms`: names that other libraries use, with ours, to suggest.
         """
         self.setting, self.synonyms = setting, dict(synonyms or {})
-        self.kinds: dict[str, type[Choice]] = {}
+        self.kinds: dict[str, Any] = {}
         for name, kind in kinds.items():
             self.register(name, kind)
 
@@ -121,7 +121,7 @@ class Menu:
 
 
 @cache
-def _field_kinds(kind: type[Choice]) -> dict[str, Any]:
+def _field_kinds(kind: Any) -> dict[str, Any]:
     """Return the type of each setting of a choice."""
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in fields(kind)} if hasattr(kind, "__dataclass_fields__") else {}

@@ -116,14 +116,14 @@ class ObservationSpace:
                     is_image = is_image_like(space.shape, space.dtype)
                     part = Part(where, space.shape, start, is_image=is_image, bytes=bytes_, is_measured=not bytes_)
                 case spaces.MultiBinary():
-                    part = Part(where, tuple(space.shape), start, is_measured=False)
+                    part = Part(where, tuple(space.shape or ()), start, is_measured=False)
                 case spaces.Discrete() | spaces.MultiDiscrete():
                     is_one = isinstance(space, spaces.Discrete)
                     choices = tuple(map(int, np.ravel(space.n if is_one else space.nvec)))
                     # a single choice carries no information, and its one-hot entry would be a second bias
                     choices = () if is_one and choices == (1,) else choices
                     first = tuple(map(int, np.ravel(space.start))) if choices else ()
-                    part = Part(where, tuple(space.shape), start, choices, first, is_measured=False)
+                    part = Part(where, tuple(space.shape or ()), start, choices, first, is_measured=False)
                 case _:
                     raise TypeError(
                         f"observation space{where}: got {space!r}, want a Box, Discrete, MultiDiscrete, MultiBinary, "

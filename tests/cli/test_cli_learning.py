@@ -41,7 +41,7 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     assert "method factored" in out
     assert "P(" not in out  # one seed does not tell how likely an improvement is
     code, out, _ = factorax("compare", *folders, "--json")
-    assert json.loads(out)["final"]["method ppo"]["seeds"] == 1
+    assert json.loads(out)["final"]["method ppo, policy joint"]["seeds"] == 1
     code, out, _ = factorax("plot", *folders, "--out", "both.png")
     assert code == 0
     assert (tmp_path / "both.png").read_bytes()[:4] == b"\x89PNG"

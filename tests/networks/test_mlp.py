@@ -65,7 +65,7 @@ def test_a_custom_initialiser_makes_hidden_layers_and_the_last_ones_are_scaled()
         {"critic": "auto,trunk=shared"},
         {"method": "coma"},
     ],
-    ids=str,
+    ids=["independent", "attention", "gru", "trunk", "coma"],
 )
 def test_every_network_uses_a_custom_initialiser(settings):
     learner = Learner.of(queues(2), config=Config(**SMALL | {"architecture": Mlp(init=thirds)} | settings))

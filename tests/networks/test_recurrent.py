@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ppo.helping import random_network, samples_of
+from ppo.helping import loss_of, random_network, samples_of
 from small_settings import SMALL
 
 from factorax import FactoredPPO, InfluenceNetwork
@@ -152,11 +152,9 @@ def losses(learner, state, transitions):
     batch, samples, agent = prepare(state, transitions)
 
     def ours(agent):
-        """With the minibatches of an update, here one sequence of every environment."""
-        minibatches = rule.sequences(samples, LENGTH)
-        parts = [minibatches.take(i.ravel()) for i in np.arange(c.n_envs * c.n_steps).reshape(-1, LENGTH, c.n_envs)]
-        losses = [rule.method.loss(rule, minibatches.evaluate(agent, part), part, c.hyper)[0] for part in parts]
-        return sum(losses) / len(parts)
+        order = np.concatenate([np.arange(c.n_envs * c.n_steps).reshape(-1, LENGTH, c.n_envs)], axis=0)
+        parts = [jax.tree.map(lambda x, i=i: x[i.ravel()], samples) for i in order]
+        return sum(loss_of(rule, agent, part, length=LENGTH) for part in parts) / len(parts)
 
     def by_hand(agent):
         """Every sequence from its stored memory, one step after another, in a Python loop."""
@@ -177,7 +175,7 @@ def losses(learner, state, transitions):
             some = jax.tree.map(lambda x, part=part: x[part], samples)
             log_prob = rule.log_prob((jnp.concatenate(outs), agent.policy.spread), some.action)
             ratio = jnp.exp(log_prob - some.log_prob)
-            credit = (some.credit - some.credit.mean()) / some.credit.std(ddof=1)
+            credit = standardise(some.credit, some.acted)
             gain = jnp.minimum(ratio * credit, jnp.clip(ratio, 1 - c.clip_range, 1 + c.clip_range) * credit)
             value_loss = ((some.returns - jnp.concatenate(values)) ** 2).mean()
             total = total - gain.sum(axis=-1).mean() + c.vf_coef * value_loss

@@ -28,7 +28,7 @@ BAD = [
     ({"critic": "target,module=net"}, "got the setting module for target, want trunk"),
     ({"architecture": "cnn"}, "did you mean 'conv'?"),
     ({"architecture": "mlp,rounds=2"}, "got the setting rounds for mlp, want layer_norm, init; attention has rounds"),
-    ({"architecture": "gru,layer_norm=true"}, "mlp, conv, attention and choices have layer_norm"),
+    ({"architecture": "gru,layer_norm=true"}, "want sequence_length, init; mlp, conv, attention"),
     ({"architecture": "gru,sequence_lenght=8"}, "did you mean sequence_length?"),
     ({"architecture": "gru,sequence_length=0"}, f"sequence_length: got 0, want {COUNT}"),
     ({"architecture": "gru,8"}, "got '8' in 'gru,8', want name,key=value,…"),

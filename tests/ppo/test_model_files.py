@@ -1,6 +1,5 @@
 """Files of models: by which name they are found, and what they say of their problem."""
 
-
 import gymnasium as gym
 import numpy as np
 import pytest

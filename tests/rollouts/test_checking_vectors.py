@@ -35,7 +35,9 @@ def test_faults_are_named():
     for message, make in cases.items():
         with pytest.raises(ProblemError, match=message):
             fx.check_problem(make, steps=4)
-    with pytest.raises(ProblemError, match=r"weights: got .*, want \(2,\), one λ per target, the columns of the network"):
+    with pytest.raises(
+        ProblemError, match=r"weights: got .*, want \(2,\), one λ per target, the columns of the network"
+    ):
         fx.check_problem(sync, np.eye(2))
 
 

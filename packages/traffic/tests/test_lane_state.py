@@ -1,11 +1,11 @@
-"""Many grids as one with more routes: the same numbers as one grid at a time."""
+"""Many grids as one with more routes, and gathers from flat tables: the same numbers as one at a time."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from factorax_traffic import LaneSimulator, Traffic, lane_simulator
-from factorax_traffic.lane_state import of_one_grid
+from factorax_traffic.lane_state import of_one_grid, pick, take
 
 STEPS, GRIDS = 40, 6
 
@@ -76,3 +76,35 @@ def test_outside_of_a_program_a_step_compiles_nothing_new():
     assert compiled == []
     assert int(state.time) == 2
     assert_equal(readings, jax.jit(simulator.read)(state))
+
+
+@pytest.mark.parametrize("in_axes", [(0, 0), (-1, -1), (0, None), (None, 0)])
+def test_every_table_with_its_own_indices(in_axes):
+    draw = np.random.default_rng(0)
+    table, index = draw.normal(size=(4, 4)).astype(np.float32), draw.integers(0, 4, (4, 3, 4), np.int32)
+    if in_axes[0] is None:
+        table = table[0]
+    if in_axes[1] is None:
+        index = index[0]
+    one = lambda x, axis, i: x if axis is None else x.take(i, axis)  # noqa: E731
+    expected = [one(table, in_axes[0], i)[one(index, in_axes[1], i)] for i in range(4)]
+    np.testing.assert_array_equal(jax.jit(jax.vmap(take, in_axes))(table, index), expected)
+
+
+def test_vectorised_twice():
+    draw = np.random.default_rng(0)
+    table, index = draw.normal(size=(2, 3, 5)).astype(np.float32), draw.integers(0, 5, (2, 3, 4), np.int32)
+    got = jax.jit(jax.vmap(jax.vmap(take)))(table, index)
+    np.testing.assert_array_equal(got, np.take_along_axis(table, index, axis=2))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_entries_of_columns(backend, monkeypatch):
+    draw = np.random.default_rng(0)
+    table, index = draw.normal(size=(2, 5, 3)).astype(np.float32), draw.integers(0, 5, (2, 4, 3), np.int32)
+    expected = np.take_along_axis(table, index, axis=1)
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    picked = lambda table, index: (jax.vmap(pick)(table, index), jax.vmap(pick)(table, index[:, 0]))  # noqa: E731
+    all_rows, first_row = jax.jit(picked)(table, index)
+    np.testing.assert_array_equal(all_rows, expected)
+    np.testing.assert_array_equal(first_row, expected[:, 0])

@@ -140,7 +140,7 @@ def _lines(row: Claim, commands: bool) -> list[str]:
         "paper": row.paper if row.source == "paper" else "",
         "ours": row.ours,
         "chosen by": row.chosen_by,
-        "would settle it": row.would_settle if row.verdict == "holds in part" else "",
+        "would settle it": row.would_settle,
     }
     place = row.where if row.source == "paper" else ""
     lines = [f"[bold]{escape(row.claim)}[/] [dim]{escape(place)}[/]".rstrip()]

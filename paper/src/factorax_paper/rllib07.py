@@ -31,8 +31,7 @@ class RLlib07(Method):
     minibatch_of: Literal["factors", "steps"] = "factors"
     """Unit of batch_size: the action of one factor in one step, or steps with the actions of all factors."""
     shuffle: Literal["rollout", "epoch"] = "rollout"
-    """When minibatches are drawn. rollout: once; each pass has them in another order, and a remainder is dropped.
-    epoch: in each pass."""
+    """When minibatches are drawn: once, in another order in each pass and without a remainder, or in each pass."""
     gae_steps: Count | None = 200
     """Length of the fragments within which advantages are estimated; it must divide n_steps. None: whole rollouts."""
     bootstrap: Literal["never", "auto"] = "never"
@@ -50,6 +49,7 @@ class RLlib07(Method):
 
     title: ClassVar[str] = "PPO of RLlib 0.7"
     reference: ClassVar[str] = "Liang et al. (2018)"
+    # Only the problem tells how many samples a rollout has; `critic` compares them with batch_size.
     divides_rollout: ClassVar[bool] = False
 
     def network(self, spec: Spec) -> BaseNetwork:
@@ -82,9 +82,9 @@ class RLlib07(Method):
         terminated = rollout.ended if self.bootstrap == "never" else rollout.terminated
         rollout = rollout._replace(terminated=terminated, truncated=rollout.truncated | last[:, None])
         learned, credit = super().credit(update, learned, rollout, k, hyper, key)
-        if update.config.normalize_advantage and self.normalize_over == "rollout":
-            credit = credit._replace(credit=_standardised(credit.credit, rollout.factor_mask))
-        return learned, credit
+        if not update.config.normalize_advantage or self.normalize_over == "minibatch":
+            return learned, credit
+        return learned, credit._replace(credit=_standardised(credit.credit, rollout.factor_mask))
 
     def policy_loss(self, log_ratio: jax.Array, credit: jax.Array, hyper: Hyper) -> jax.Array:
         """Return the clipped loss, with one ratio per factor or one of the joint action."""
@@ -102,6 +102,7 @@ class RLlib07(Method):
         per_minibatch = c.normalize_advantage and self.normalize_over == "minibatch"
         credit = standardise(samples.credit, samples.acted) if per_minibatch else samples.credit
         entropy = (by_factor(components.entropy(*out)) * samples.acted).sum(axis=-1).mean()
+        # The divergence of the distributions, as in RLlib, not its estimate from the actions taken.
         kl = (by_factor(components.kl((samples.parameters, acting), out)) * samples.acted).sum(axis=-1).mean()
         errors = (samples.returns - values) ** 2
         if c.clip_range_vf is not None:  # the larger error, where Stable-Baselines3 has the clipped one
@@ -114,18 +115,17 @@ class RLlib07(Method):
         self, update: Any, learned: Learned, samples: Samples, hyper: Hyper, key: jax.Array
     ) -> tuple[Learned, Minibatches]:
         """Return minibatches of steps or of single factors, drawn in each pass or once."""
-        rows = samples._replace(memory=None, critic_memory=None, starts=None)
-        rows = split(learned[0], rows) if self.minibatch_of == "factors" else rows
+        rows, outputs = samples._replace(memory=None, critic_memory=None, starts=None), partial(self.evaluate, update)
+        if self.minibatch_of == "factors":
+            rows, outputs = split(learned[0], rows), evaluate
         size, batch = len(rows.action), update.config.batch_size
+        # A key of its own: the passes split the other one.
         once = shuffled(jax.random.fold_in(key, 2), size)[: size // batch * batch].reshape(-1, batch)
-
-        def order(key: jax.Array) -> jax.Array:
-            return (
-                once[shuffled(key, len(once))] if self.shuffle == "rollout" else shuffled(key, size).reshape(-1, batch)
-            )
-
-        outputs = evaluate if self.minibatch_of == "factors" else partial(self.evaluate, update)
-        return learned, Minibatches(order, lambda indices: jax.tree.map(lambda x: x[indices], rows), outputs)
+        orders = {
+            "rollout": lambda key: once[shuffled(key, len(once))],
+            "epoch": lambda key: shuffled(key, size).reshape(-1, batch),
+        }
+        return learned, Minibatches(orders[self.shuffle], lambda i: jax.tree.map(lambda x: x[i], rows), outputs)
 
     def init_state(self) -> jax.Array:
         """Return β before training."""
@@ -135,6 +135,7 @@ class RLlib07(Method):
         """Return β for the next update."""
         if self.kl_target is None:
             return state
+        # RLlib has the mean over the last pass, whose first minibatches still have a policy nearer to the acting one.
         of_action = self.ratio == "joint" if self.kl_of == "auto" else self.kl_of == "action"
         kl = metrics["factor/kl"].sum() if of_action else metrics["train/kl"]
         return state * jnp.where(kl > 2 * self.kl_target, 1.5, jnp.where(kl < self.kl_target / 2, 0.5, 1.0))

@@ -7,7 +7,7 @@ from factorax_paper.experiments.learning_networks import (
     ADAPTIVE,
     CASES,
     COMPLETE,
-    FOUND,
+    DISCOVERED,
     FROM_NEAR,
     LAGGED,
     METHODS,
@@ -30,7 +30,7 @@ def test_every_run_has_settings_and_a_network_that_there_are(budget):
         sizes = {key: int(arguments[f"--{key.replace('_', '-')}"]) for key in ("n_envs", "n_steps", "batch_size")}
         Config(**sizes)
         assert run.steps % (sizes["n_envs"] * sizes["n_steps"]) == 0
-        if arguments["--network"] != FOUND and not run.arguments[1].startswith("rddl:"):
+        if arguments["--network"] != DISCOVERED and not run.arguments[1].startswith("rddl:"):
             problem = find_problem(run.arguments[1])
             net = find_network(problem, arguments["--network"])
             assert net in (None, "adaptive") or net.static.shape == problem.network.shape
@@ -53,7 +53,7 @@ def outcome(ends):
     ("ends", "verdicts"),
     [
         ({COMPLETE: 0.5, LAGGED: 1.5}, ["holds"] * 4),
-        ({COMPLETE: 1.5, FOUND: 0.5}, ["does not hold", "does not hold", "does not hold", "holds in part"]),
+        ({COMPLETE: 1.5, DISCOVERED: 0.5}, ["does not hold", "does not hold", "does not hold", "holds in part"]),
         ({FROM_NEAR: 0.5, ADAPTIVE: 1.5, LAGGED: 0.2}, ["holds in part", "holds", "holds", "does not hold"]),
     ],
 )
@@ -66,4 +66,4 @@ def test_verdicts_are_those_of_the_intervals(ends, verdicts):
 def test_methods_have_a_colour_each_and_a_complete_network_is_in_every_case():
     assert len(set(plots.PALETTE[: len(METHODS)])) == len(METHODS)
     assert {method for case in CASES.values() for method in case.networks} == set(METHODS)
-    assert all({COMPLETE, ADAPTIVE, FOUND} <= set(case.networks) <= set(METHODS) for case in CASES.values())
+    assert all({COMPLETE, ADAPTIVE, DISCOVERED} <= set(case.networks) <= set(METHODS) for case in CASES.values())

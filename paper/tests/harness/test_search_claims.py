@@ -9,7 +9,7 @@ ROW = Claim("FPG is stable.", "Sec. 5.1", "curves only", "0.1", "holds", would_s
 
 
 def test_only_what_holds_in_part_is_to_be_settled():
-    partly = dataclasses.replace(ROW, verdict="holds in part")
+    partly = dataclasses.replace(ROW, verdict="holds in part", would_settle="A larger grid.")
     rows = settled([ROW, partly, dataclasses.replace(partly, would_settle="")])
     assert [row.would_settle for row in rows] == ["", "A larger grid.", MORE_SEEDS]
 

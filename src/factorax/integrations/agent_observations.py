@@ -26,7 +26,7 @@ class AgentObservations:
     it is a vector.
     """
 
-    def __init__(self, spaces: Mapping[Any, gym.Space], action_spaces: Mapping[Any, gym.Space]):
+    def __init__(self, spaces: Mapping[Any, Any], action_spaces: Mapping[Any, gym.Space]):
         self._masked = {a for a, space in spaces.items() if isinstance(space, gym.spaces.Dict) and MASK in space.spaces}
         rest = {agent: _without_mask(space) if agent in self._masked else space for agent, space in spaces.items()}
         self._is_vector = not any(ObservationSpace.of(space).images for space in rest.values())
@@ -48,7 +48,7 @@ class AgentObservations:
             self.space = gym.spaces.Dict(self._spaces)
         self._sizes = self._mask_sizes(spaces, action_spaces) if self._masked else {}
         if self._masked:
-            parts = OrderedDict([(OWN, self.space)]) if self._is_vector else OrderedDict(self._spaces)
+            parts: OrderedDict[str, Any] = OrderedDict([(OWN, self.space)] if self._is_vector else self._spaces)
             parts[MASK] = gym.spaces.MultiBinary(sum(self._sizes.values()))
             self.space = gym.spaces.Dict(parts)
 

@@ -167,7 +167,7 @@ class SimulatorVector(VectorEnv):
             raise ValueError(
                 f"targets: got {counted(len(self.targets), 'name')}, want {n_targets}, one per column of the network"
             )
-        n_targets = n_targets or (self.targets and len(self.targets))
+        n_targets = n_targets or (None if self.targets is None else len(self.targets))
         if n_targets is not None:  # otherwise a step counts them
             self.reward_space = gym.spaces.Box(-np.inf, np.inf, (n_targets,), np.float64)
 

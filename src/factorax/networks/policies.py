@@ -188,7 +188,8 @@ class Agent(eqx.Module):
         """
         policy, critic = self.policy, self.critic
         flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
-        of_policy, of_critic = (None if x is None else x[0] for x in memories)
+        first: list[Any] = [None if x is None else x[0] for x in memories]
+        of_policy, of_critic = first
         if policy.memory:
             (parameters, spread), features = policy.unroll(obs, local, of_policy, starts)
         else:

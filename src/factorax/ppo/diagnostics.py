@@ -120,7 +120,8 @@ class Evidence:
     def scores(self) -> Scores:
         """The scores of all components with respect to the last layer of the policy."""
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (self.rollout, self._out[0]))
-        return scores_of(self.update.spec, self.agent, *flat, flat[0].factor_mask)
+        rollout, parameters = flat
+        return scores_of(self.update.spec, self.agent, rollout, parameters, rollout.factor_mask)
 
     @cached_property
     def advantage(self) -> jax.Array:
@@ -147,13 +148,13 @@ def target_advantages(update: Any, agent: Agent, rollout: Rollout, hyper: Any) -
     """Return the advantage of each target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
     kind = update.config.critic
     has_critic = type(kind) is Target and not update.method.predicts_credit
-    values = update.values(agent, rollout) if has_critic else None
+    values: Any = update.values(agent, rollout) if has_critic else None
     estimates = (kind if has_critic else NoCritic()).estimates(update.spec.network, rollout, values, hyper)
     advantage = estimates.advantage.reshape(-1, update.spec.n_targets)
     return advantage if has_critic else advantage - advantage.mean(axis=0)
 
 
-def scores_of(spec: Spec, agent: Agent, samples: Any, parameters: jax.Array, acted: Any) -> Scores:
+def scores_of(spec: Spec, agent: Agent, samples: Any, parameters: Any, acted: Any) -> Scores:
     """Return the scores of N samples at the parameters of the distributions that acted, ``(N, c, width)``.
 
     - `samples`: anything with `obs`, `local`, `action` and `memory`; `acted`: which factors acted, ``(N, n)``, or None.

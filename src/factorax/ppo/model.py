@@ -379,8 +379,9 @@ class FactoredPPO:
         A shared policy works with any number of factors that have local observations of the same size.
         """
         # One environment, or one vector: some simulators allow only one per process.
-        length = self.state.agent.sequence_length or 1
-        sizes = {"n_steps": length, "batch_size": length, "n_envs": vector_size(problem) or 1, "rollouts": "inline"}
+        # With steps as here, since the episodes of an evaluation depend on the length of its fragments.
+        n_steps = self.config.n_steps
+        sizes = {"n_steps": n_steps, "batch_size": n_steps, "n_envs": vector_size(problem) or 1, "rollouts": "inline"}
         critic = dataclasses.replace(self.config.critic, module=None)
         other = FactoredPPO(problem, network, **vars(self.config) | sizes | {"critic": critic})
         theirs = other.state.agent.policy

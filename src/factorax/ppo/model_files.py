@@ -35,7 +35,7 @@ MAX_STEPS = 2**30
 MAX_LAYERS = 64
 SLACK = 2**26
 """Number of bytes by which a model may exceed twice the size of its file."""
-LEARNT = (".agent", ".optimiser", ".kl_coef", ".obs", ".reward")
+LEARNT = (".agent", ".optimiser", ".method", ".obs", ".reward")
 """Prefixes of arrays that must be finite to train with."""
 
 

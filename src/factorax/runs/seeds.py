@@ -241,6 +241,7 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], interrupts: Interrupts,
             running = device.submit(updates, states, following) if following > 0 else None
             times = {"time/fps": rollout / seconds, "time/time_elapsed": time.perf_counter() - began}
             times |= peak_memory(config)
+            each: list[dict[str, Any]] = []
             for j in range(count):
                 each = [
                     checked_metrics({k: v[j, i] for k, v in metrics.items()}, config, before + j * rollout)

@@ -31,10 +31,9 @@ from .driving import (
     nearest,
     next_speed,
 )
-from .flat_gather import pick
 from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
 from .lane_detectors import LaneDetectors
-from .lane_state import Lanes, as_one_grid, first_slots, occupied, of_one_grid, once, shifted
+from .lane_state import Lanes, as_one_grid, first_slots, occupied, of_one_grid, once, pick, shifted
 from .observations import Readings
 from .settings import Traffic
 from .signals import Signals, green_and_yellow, switch

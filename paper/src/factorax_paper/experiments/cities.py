@@ -61,7 +61,7 @@ class Settings:
     """Number of episodes per evaluation; evaluations cycle through the evaluation seeds."""
     horizon: int = 3600
     """Seconds per episode."""
-    own: Mapping[str, Mapping[str, Any]] = field(
+    city_settings: Mapping[str, Mapping[str, Any]] = field(
         default_factory=lambda: {"cologne8": {"policy": "shared,identity=4"}, "grid4x4": {"gamma": 0.87}}
     )
     """Settings of `FactoredPPO` in single cities that differ from those of the preset."""
@@ -88,7 +88,7 @@ def plan(settings: Settings, seed: int) -> list[CityRun]:
             evaluation_seeds=s.evaluation_seeds,
             played=s.played,
             horizon=s.horizon,
-            settings=s.own.get(city, {}),
+            settings=s.city_settings.get(city, {}),
             environment=BY_LANE if city in s.by_lane else {},
             moved_to=other if (city, network) == (origin, NEAR) else "",
         )
@@ -110,7 +110,7 @@ def cities_played(settings: Settings) -> tuple[str, ...]:
 
 def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part for each training, and one for the controllers in each city."""
-    check_installed(cities_played(settings))
+    check_installed(cities_played(settings))  # before any training is started
     played = [
         controllers_part(city, CONTROLLERS, settings.evaluation_seeds, settings.horizon)
         for city in cities_played(settings)
@@ -160,6 +160,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
             networks = _networks(settings, city)
             entry["methods"] = {network: _scores(table, city, network, "evaluation") for network in networks}
             if {NEAR, GLOBAL} <= set(networks):
+                # Means, not interquartile means, which would hide episodes in gridlock.
                 near, other = (np.array(entry["methods"][name]["seeds"]) for name in (NEAR, GLOBAL))
                 entry["near less global"] = _interval(near - other)  # paired by seed
         summary["cities"][city] = entry
@@ -201,14 +202,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         f"{s.seeds} seeds, {', '.join(map(str, s.episodes))} episodes of training, {s.evaluations} evaluations of "
         f"{s.played} episodes after the last ones, on {s.evaluation_seeds} seeds in turn"
     )
-    differing = [
-        f"{city} {name}={value}" for city, own in s.own.items() if city in s.cities for name, value in own.items()
-    ]
+    differing = [f"{city} {name}={value}" for city in s.cities for name, value in s.city_settings.get(city, {}).items()]
     differing += [f"{city} {name}={value}" for city in s.by_lane if city in s.cities for name, value in BY_LANE.items()]
     chosen = "by us: the preset resco, tuned on these cities with other evaluation seeds; "
     chosen += f"settings of single cities ({', '.join(differing)}); " * bool(differing) + "the thresholds"
     rows = {city: entry for city, entry in summary["cities"].items() if NEAR in entry["methods"]}
-    made = []
+    statements = []
     if rows:
         near = {city: entry["methods"][NEAR] for city, entry in rows.items()}
         said = "; ".join(
@@ -217,7 +216,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             for city, row in near.items()
         )
         reached = [row["delay"]["mean"] <= TARGETS[city] and not row["gridlock"] for city, row in near.items()]
-        made.append(
+        statements.append(
             Claim(
                 claim="Near streets reach about 0.9 of the delay of greedy on networks of RESCO, without gridlock.",
                 ours=f"{said}; {note}",
@@ -230,7 +229,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     compared = {city: e["near less global"] for city, e in rows.items() if "near less global" in e and LIGHTS[city] > 1}
     if compared:
         said = "; ".join(f"{city} {_shown(difference)} s" for city, difference in compared.items())
-        made.append(
+        statements.append(
             Claim(
                 claim="Near streets end with less delay than the global reward on cities with three lights or more.",
                 ours=f"near streets less the global reward: {said}; {note}",
@@ -244,7 +243,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         origin, other = s.transfer
         fixed = summary["cities"][other]["controllers"]["fixed"]["mean"]
         moved = summary["transfer"]
-        made.append(
+        statements.append(
             Claim(
                 claim=f"A policy trained on {origin} is better than fixed time on {other} without further training.",
                 ours=f"{_shown(moved['delay'])} s, worst episode {moved['worst']:.1f}, fixed {fixed:.1f}; {note}",
@@ -254,7 +253,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 **OURS,
             )
         )
-    return made
+    return statements
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
@@ -281,7 +280,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
             level = summary["cities"][city]["controllers"][name]["median"]
             handles.append(ax.axhline(level, color="#555555", linestyle=style, linewidth=1, label=name))
         legend = max(legend, handles, key=len)
-        ax.set_yscale("log")
+        ax.set_yscale("log")  # an episode in gridlock has some thirty times the delay of others
         plots.plain_log_ticks(ax.yaxis, (1, 2, 3, 5))
         ax.set(title=f"{city}, {LIGHTS[city]} light{'s' * (LIGHTS[city] > 1)}", xlabel="training episode")
         ax.set_ylabel("mean delay per trip (s)")

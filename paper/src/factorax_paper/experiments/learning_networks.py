@@ -24,9 +24,9 @@ from ..harness.parts import Arrays, Part, Progress
 from ..harness.table import Table, where
 from ..harness.trainings import Training, train
 
-TRUE, LAGGED, FOUND = "true", "by lag", "discovered"
+TRUE, LAGGED, DISCOVERED = "true", "by lag", "discovered"
 ADAPTIVE, FROM_NEAR, NEAR, COMPLETE = "adaptive", "adaptive, from near", "near", "complete"
-METHODS = (TRUE, LAGGED, FOUND, ADAPTIVE, FROM_NEAR, NEAR, COMPLETE)
+METHODS = (TRUE, LAGGED, DISCOVERED, ADAPTIVE, FROM_NEAR, NEAR, COMPLETE)
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class Case:
     steps: int
     """Number of training steps, summed over all environments, with the budget ``"paper"``."""
     options: str
-    found_on: str
+    discovery_problem: str
     """The problem on which the network is discovered."""
-    finding: Mapping[str, Any]
+    discovery: Mapping[str, Any]
+    """Arguments of `discover`."""
     vmapped: bool = True
     """Whether seeds are trained at once in one program."""
 
@@ -48,20 +49,20 @@ class Case:
 CASES = {
     "switches": Case(
         problem="contextual-bandit:64",
-        networks={TRUE: "own", FOUND: FOUND, ADAPTIVE: "adaptive", COMPLETE: "complete"},
+        networks={TRUE: "own", DISCOVERED: DISCOVERED, ADAPTIVE: "adaptive", COMPLETE: "complete"},
         steps=32 * 300,
         options=(
             "--n-envs 32 --n-steps 1 --batch-size 32 --n-epochs 4 --hidden 16 --learning-rate 3e-3 --policy independent"
         ),
-        found_on="contextual-bandit:64",
-        finding={"method": "score", "samples": 3000},
+        discovery_problem="contextual-bandit:64",
+        discovery={"method": "score", "samples": 3000},
     ),
     "parcels": Case(
         problem="chain:16,delay=8",
         networks={
             TRUE: "own",
             LAGGED: "lagged",
-            FOUND: FOUND,
+            DISCOVERED: DISCOVERED,
             ADAPTIVE: "adaptive",
             FROM_NEAR: "adaptive:near",
             NEAR: "near",
@@ -72,15 +73,15 @@ CASES = {
             "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy "
             "shared,identity=8 --distribution clip"
         ),
-        found_on="chain:16,delay=8",
-        finding={"method": "score", "samples": 20_000, "horizon": 9},
+        discovery_problem="chain:16,delay=8",
+        discovery={"method": "score", "samples": 20_000, "horizon": 9},
     ),
     "traffic": Case(
         problem="traffic:3x3,slots=20",
         networks={
             TRUE: "corridor",
             LAGGED: "travel",
-            FOUND: FOUND,
+            DISCOVERED: DISCOVERED,
             ADAPTIVE: "adaptive",
             FROM_NEAR: "adaptive:incident",
             NEAR: "incident",
@@ -91,20 +92,20 @@ CASES = {
             "--n-envs 16 --n-steps 400 --batch-size 320 --n-epochs 5 --hidden 32 32 32 --gamma 0.95 --gae-lambda "
             "0.95 --learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared"
         ),
-        found_on="traffic:3x3,slots=20,norm=fixed",
-        finding={"method": "interventional", "horizon": 400, "trials": 20, "one_step": False},
+        discovery_problem="traffic:3x3,slots=20,norm=fixed",
+        discovery={"method": "interventional", "horizon": 400, "trials": 20, "one_step": False},
     ),
     "aircraft": Case(
         problem="rddl:UAV_ippc2023/4",
-        networks={TRUE: "own", FOUND: FOUND, ADAPTIVE: "adaptive", COMPLETE: "complete"},
+        networks={TRUE: "own", DISCOVERED: DISCOVERED, ADAPTIVE: "adaptive", COMPLETE: "complete"},
         steps=16_000,
         options=(
             "--n-envs 8 --n-steps 100 --batch-size 200 --n-epochs 10 --hidden 32 32 --learning-rate 3e-3 --gamma "
             "0.95 --gae-lambda 0.95 --policy independent --distribution tanh --normalize-obs --normalize-reward"
         ),
-        found_on="rddl:UAV_ippc2023/4",
-        finding={"method": "interventional", "horizon": 20, "trials": 3, "one_step": False},
-        vmapped=False,
+        discovery_problem="rddl:UAV_ippc2023/4",
+        discovery={"method": "interventional", "horizon": 20, "trials": 3, "one_step": False},
+        vmapped=False,  # the simulator of RDDL models runs outside of JAX
     ),
 }
 
@@ -147,17 +148,19 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def _train(training: Training, seed: int, progress: Progress) -> Arrays:
-    *options, network = training.arguments
-    if network == FOUND:
-        network = str(_found(training.method.split(",")[0], progress.runs, seed))
+    *options, network = training.arguments  # `plan` has put the network last
+    if network == DISCOVERED:
+        network = str(_discover(training.method.split(",")[0], progress.runs, seed))
     return trainings.run(replace(training, arguments=(*options, network)), progress)
 
 
-def _found(name: str, folder: Path, seed: int) -> Path:
+def _discover(name: str, folder: Path, seed: int) -> Path:
+    """Return the file of the discovered network, which all methods of a problem share."""
+    # Kept with the runs: a resumed experiment must go on with the same network.
     path = folder / f"{name}.json"
     if not path.exists():
         case = CASES[name]
-        discover(find_problem(case.found_on), **case.finding, seed=seed).network().save(path)
+        discover(find_problem(case.discovery_problem), **case.discovery, seed=seed).network().save(path)
     return path
 
 
@@ -252,8 +255,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         Claim(
             claim="A discovered network is as good as the true one.",
             **head,
-            ours=said((TRUE, FOUND), "area"),
-            verdict=verdict(*(not worse(rows, FOUND, (TRUE,)) for rows in summary.values())),
+            ours=said((TRUE, DISCOVERED), "area"),
+            verdict=verdict(*(not worse(rows, DISCOVERED, (TRUE,)) for rows in summary.values())),
             note=note,
         ),
     ]

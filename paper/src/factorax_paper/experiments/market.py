@@ -198,9 +198,8 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
             steps, percent = training(table, case, method)
             handles.append(trainings.plot_returns(ax, steps, percent, color=colour, label=method))
             final = Interval(**summary[case.name][method]["final"])
-            at = steps[-1] * (1.04 + 0.04 * i)
-            bars = [[final.mean - final.low], [final.high - final.mean]]
-            ax.errorbar(at, final.mean, bars, fmt="o", color=colour, markersize=4)
+            plots.point(ax, steps[-1] * (1.04 + 0.04 * i), final, color=colour, markersize=4)
+        # Not a bound with portfolio risk: the closed form is for continuous time, and is no optimum in steps.
         ax.axhline(100, color="#777777", linestyle=":", linewidth=1)
         ends = [summary[case.name][method]["final"]["low"] for method in METHODS]
         ax.set_ylim(min(50.0, min(ends) - 5), 105)

@@ -29,17 +29,15 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
     def claim(text: str, score: str, measured: str) -> Claim:
         ahead = [Interval(**rows[LOCAL][score]).low > Interval(**rows[m][score]).high for m in others]
-        result = verdict(*ahead)
         sizes = f"{settings.seeds} seeds of {settings.iterations} iterations of {settings.n_envs} episodes"
-        settles = "more iterations, and more seeds of the methods whose intervals overlap"
         return Claim(
             claim=text,
             where="Fig. 5a",
             paper="learning curves, without numbers",
             ours=f"{measured}; {sizes}, preset {settings.preset}",
-            verdict=result,
+            verdict=verdict(*ahead),
             chosen_by=CHOSEN_BY,
-            would_settle=settles if result == "holds in part" else "",
+            would_settle="more iterations, and more seeds of the methods whose intervals overlap",
         )
 
     return [

@@ -127,22 +127,23 @@ def main(training: CityTraining) -> Result:
     t = training
     t.out.mkdir(parents=True, exist_ok=True)
     make = maker(t.city, network=t.network, **json.loads(t.environment))
-    own = json.loads(t.settings)
+    changes = json.loads(t.settings)
     env = make()
     decisions = env.horizon // env.interval
+    # An update is one episode of each environment, so that evaluations can follow single episodes.
     preset = {name: value for name, value in read_preset(PRESET).settings.items() if name != "total_timesteps"}
     sizes = {"n_envs": t.workers, "n_steps": decisions, "batch_size": min(preset["batch_size"], decisions)}
-    settings = preset | sizes | own
+    settings = preset | sizes | changes
     seeds = evaluation_seeds(t.first_seed, max(t.seeds, 10))
     last_ones = {t.episodes - i * t.every for i in range(t.evaluations)}
     # The score of an episode in training is the sum of its targets.
     without_trips = partial(make, trips=False, patience=t.patience)
     model = FactoredPPO(without_trips, rollouts=f"processes,workers={t.workers}", seed=t.seed, **settings)
-    result = Result({**asdict(t), "out": t.out.name, "settings": own, "environment": json.loads(t.environment)})
-    if (t.out / "model.safetensors").exists():
+    result = Result({**asdict(t), "out": t.out.name, "settings": changes, "environment": json.loads(t.environment)})
+    if (t.out / "model.safetensors").exists():  # what was recorded after the last saved model is repeated
         model.restore(t.out / "model.safetensors")
         result.resume(t.out, model.num_timesteps // decisions, last_ones)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     spent = {"learning": 0.0, "evaluating": 0.0}
     earlier = dict(result.seconds)
 
@@ -176,12 +177,12 @@ def main(training: CityTraining) -> Result:
                 evaluate(tuple(turn), True)
             elif t.early and episode % t.early == 0:
                 evaluate((seeds[episode // t.early % 10],), False)
-        spent["learning"] = time.perf_counter() - begun - spent["evaluating"]
+        spent["learning"] = time.perf_counter() - started - spent["evaluating"]
         result.seconds = {name: value + earlier.get(name, 0.0) for name, value in spent.items()}
         if len(result.episodes) % 5 < t.workers or len(result.episodes) in last_ones:
             result.write(t.out)
             model.save(t.out / "model")
-        return not t.seconds or time.perf_counter() - begun < t.seconds
+        return not t.seconds or time.perf_counter() - started < t.seconds
 
     try:
         if not result.evaluated:

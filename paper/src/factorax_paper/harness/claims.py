@@ -43,7 +43,12 @@ class Claim:
     """Who chose the grid, threshold or budget on which the verdict depends; empty if it depends on none, as in
     mathematics."""
     would_settle: str = ""
-    """What would settle a claim that holds in part; not shown with other verdicts."""
+    """What would settle a claim that holds in part; empty with other verdicts, whatever is passed."""
+
+    def __post_init__(self) -> None:
+        # Here, so that no experiment has to make its text depend on its verdict.
+        if self.verdict != "holds in part":
+            object.__setattr__(self, "would_settle", "")
 
     @property
     def experiment(self) -> str:

@@ -63,6 +63,7 @@ def train(runs: MarketRuns) -> Arrays:
         """Return the returns of all updates, ``(rows, updates)``, and final values; one program trains any number of
         rows."""
         nonlocal done
+        # As many rows in both calls: another number would be another program.
         padded = [rows[i % len(rows)] for i in range(largest)]
         rate, seed = (np.array(column) for column in zip(*padded, strict=True))
         states, returns, left = initial_states(model.learner, rate, np.zeros(largest), seed), [], runs.updates
@@ -76,6 +77,7 @@ def train(runs: MarketRuns) -> Arrays:
         return np.concatenate(returns).T[: len(rows)], np.array(values)
 
     _, values = trained(trials)
+    # A run that diverged has no value, and must not be the best.
     values = np.where(np.isfinite(values), values, -np.inf).reshape(len(runs.rates), runs.tuning)
     tuned = values.mean(axis=1)
     best = runs.rates[int(tuned.argmax())]
@@ -95,7 +97,7 @@ def value_of(model: Any) -> float:
     """Return the value of the most probable quotes of a trained model; exact if assets are independent."""
     problem: Market = model.spec.problem
     market = problem.model
-    if not market.is_independent:
+    if not market.is_independent:  # dynamic programming over the inventories of all assets is out of reach
         return model.evaluate(EPISODES)["return"]
     # A shared policy quotes the same on all assets, up to rounding: each table of quotes is evaluated once.
     quotes, values = np.round(learned_quotes(model), 5), {}

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib import ticker
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
@@ -14,6 +15,7 @@ from factorax.runs.plots import count_ticks as count_ticks
 from factorax.runs.plots import legend_beside as legend_beside
 from factorax.runs.plots import plain_text as plain_text
 from factorax.runs.plots import save as save
+from factorax.runs.statistics import Interval
 
 # Okabe–Ito palette: warm colours for VPG, cool colours for FPG.
 COLOURS = {
@@ -25,6 +27,13 @@ COLOURS = {
     "FPG b(s)": "#009E73",
 }
 MISSING = "#BBBBBB"
+
+
+def point(ax: Axes, x: float, y: Interval, **style: Any) -> None:
+    """Plot a mean with its interval."""
+    # An interquartile mean of few seeds may lie outside of its bootstrap interval.
+    ends = np.maximum([[y.mean - y.low], [y.high - y.mean]], 0)
+    ax.errorbar(x, y.mean, ends, fmt="o", **style)
 
 
 def heat_maps(

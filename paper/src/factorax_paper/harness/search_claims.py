@@ -21,13 +21,5 @@ def chosen(*, paper: str = "", us: str = "") -> str:
 
 
 def settled(claims: Iterable[Claim], otherwise: str = MORE_SEEDS) -> list[Claim]:
-    """Return the claims with `would_settle` set exactly for those that hold in part.
-
-    `otherwise` is the default for those without their own text.
-    """
-    return [
-        dataclasses.replace(
-            claim, would_settle=(claim.would_settle or otherwise) if claim.verdict == "holds in part" else ""
-        )
-        for claim in claims
-    ]
+    """Return the claims with a default of `would_settle`."""
+    return [dataclasses.replace(claim, would_settle=claim.would_settle or otherwise) for claim in claims]

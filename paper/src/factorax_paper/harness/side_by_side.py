@@ -75,6 +75,7 @@ class Grid:
 
 
 def _hashable(value: Any) -> Any:
+    # JSON has lists where settings have tuples.
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -88,6 +89,7 @@ def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nd
     ([5.0], [1.0])
     """
     count = max(round(LATE * len(returns)), 1)
+    # Where episodes are longer than a rollout, go back until every run has one that ended.
     while count < len(returns) and not episodes[-count:].sum(axis=0).all():
         count += 1
     weight = episodes[-count:]
@@ -96,13 +98,13 @@ def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nd
     return late, returns[(episodes > 0).argmax(axis=0), np.arange(returns.shape[1])]
 
 
-def train(grid: Grid, kept: Path | None = None) -> Arrays:
+def train(grid: Grid, file: Path | None = None) -> Arrays:
     """Return ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run.
 
-    - `kept`: a file for the rows of finished runs, for problems on the host; runs that are already in it are not
+    - `file`: for the rows of finished runs, for problems on the host; runs that are already in it are not
       repeated.
     """
-    return _at_once(grid) if is_jax(find_problem(grid.problem)) else _one_by_one(grid, kept)
+    return _at_once(grid) if is_jax(find_problem(grid.problem)) else _one_by_one(grid, file)
 
 
 def _at_once(grid: Grid) -> Arrays:
@@ -115,6 +117,7 @@ def _at_once(grid: Grid) -> Arrays:
     returns, episodes = np.zeros((2, rollouts, len(rows)))
     done = 0
     while done < rollouts:
+        # The first call makes one update: it compiles the program, which tells how many more it can make at once.
         count = min(rollouts - done, program.max_updates)
         state, metrics = program.updates(state, count)
         returns[done : done + count] = metrics["rollout/ep_rew_mean"][:count]
@@ -152,10 +155,10 @@ _Run = tuple[float, float, int]
 """Step size, entropy bonus and seed."""
 
 
-def _one_by_one(grid: Grid, kept: Path | None) -> Arrays:
+def _one_by_one(grid: Grid, file: Path | None) -> Arrays:
     """Distribute tuning seeds over processes, then the reported seeds of the best trial."""
     processes = max(min(grid.tuning or grid.seeds, os.cpu_count() or 1), 1)
-    rows = _read_rows(grid, kept)
+    rows = _read_rows(grid, file)
     total = len(grid.trials) * grid.tuning + grid.seeds
 
     def rows_of(runs: list[_Run]) -> list[list[Any]]:
@@ -163,9 +166,9 @@ def _one_by_one(grid: Grid, kept: Path | None) -> Arrays:
         for future in as_completed([pool.submit(_row, *run) for run in missing]):
             row = future.result()
             rows[row[0], row[1], row[2]] = row
-            if kept is not None:
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
+            if file is not None:
+                with file.open("a", encoding="utf-8") as opened:
+                    opened.write(json.dumps(row) + "\n")
             print(f"{len(rows) / total:.4f}", flush=True)
         return [rows[run] for run in runs]
 
@@ -179,22 +182,22 @@ def _one_by_one(grid: Grid, kept: Path | None) -> Arrays:
     return {name: np.array(column) for name, column in zip(_NAMES, zip(*tuning, *reported, strict=True), strict=True)}
 
 
-def _read_rows(grid: Grid, kept: Path | None) -> dict[_Run, list[Any]]:
+def _read_rows(grid: Grid, file: Path | None) -> dict[_Run, list[Any]]:
     """Return the rows of finished runs, by run.
 
     The first line of the file describes the grid; a file of another grid is overwritten. An incomplete last line, from
     a killed process, is ignored.
     """
-    if kept is None:
+    if file is None:
         return {}
     described = json.dumps(dataclasses.asdict(grid))
-    first, *lines = kept.read_text(encoding="utf-8").split("\n") if kept.exists() else [""]
+    first, *lines = file.read_text(encoding="utf-8").split("\n") if file.exists() else [""]
     if first != described:
-        kept.write_text(described + "\n", encoding="utf-8")
+        file.write_text(described + "\n", encoding="utf-8")
         return {}
     rows = [json.loads(line) for line in lines if line.endswith("]")]
     text = "".join(f"{line}\n" for line in (described, *map(json.dumps, rows)))
-    write_whole(kept, lambda file: file.write(text.encode()))
+    write_whole(file, lambda opened: opened.write(text.encode()))
     return {(row[0], row[1], row[2]): row for row in rows}
 
 

@@ -35,7 +35,7 @@ def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax
         t.psi, values, next_values, terminated=terminated, ended=ended, gamma=c.gamma, trace=c.gae_lambda
     )
     advantage = (advantage * spec.weights).reshape(-1, spec.n_targets)
-    local, action = (x.reshape(-1, *x.shape[2:]) for x in (t.local, t.action))
+    local, action = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (t.local, t.action))
     trained, fixed = eqx.partition(agent.policy.net, eqx.is_array)
     flat, unravel = jax.flatten_util.ravel_pytree(trained)
 

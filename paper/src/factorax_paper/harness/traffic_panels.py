@@ -53,11 +53,10 @@ def _scores(ax: Axes, grids: dict[str, Any], floor: float) -> None:
         rows = entry["methods"]
         left = i * (len(rows) + 1)
         for x, (row, colour) in enumerate(zip(rows.values(), plots.PALETTE, strict=False), start=left):
-            values, middle = np.array(row["seeds"]), Interval(**row["score"])
+            values = np.array(row["seeds"])
             shown = values[values >= floor]
             ax.scatter(np.full(shown.size, x - 0.15), shown, color=colour, s=12, alpha=0.5)
-            error = [[middle.mean - middle.low], [middle.high - middle.mean]]
-            ax.errorbar(x + 0.15, middle.mean, np.maximum(error, 0), fmt="o", color=colour)
+            plots.point(ax, x + 0.15, Interval(**row["score"]), color=colour)
             if shown.size < values.size:
                 worst = f"{values.min():,.0f}".replace("-", "−")
                 ax.annotate(f"↓ {worst}", (x, floor * 0.98), ha="center", fontsize=7, color=colour)

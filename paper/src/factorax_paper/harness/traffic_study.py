@@ -96,6 +96,7 @@ def plan(rows: int, columns: int, methods: Methods) -> Callable[[Settings, int],
 def joint_options(preset: str) -> dict[str, str]:
     """Return the options with which the PPO of a preset has one agent for all lights."""
     method = Config(**settings_with(preset, {})).method
+    # A single agent of RLlib has no agents to draw minibatches from, only steps.
     joint = replace(method, ratio="joint", minibatch_of="steps") if isinstance(method, RLlib07) else "ppo"
     return {"--policy": "joint", "--method": str(joint)}
 
@@ -106,7 +107,7 @@ def _together(
     """Return one part that trains all networks and seeds, or one part for each in SUMO."""
     first, steps = seed * settings.seeds, read_preset(settings.preset).settings["n_steps"]
     common: dict[str, Any] = {"steps": settings.iterations * settings.n_envs * steps, "preset": settings.preset}
-    if settings.sim == "sumo":
+    if settings.sim == "sumo":  # a process holds one simulation of SUMO, so runs cannot share a program
         in_workers = *arguments, "--rollouts", "processes", "--network"
         return [
             train(name, f"sumo:{problem}", *in_workers, network, seed=first + i, **common)
@@ -145,7 +146,7 @@ def experiment(
     def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
         """Return one row per run and point of its curve; controllers have one point, with their return in the lane
         simulator as all scores."""
-        *trained, reference = results
+        *trained, reference = results  # the controllers are the last part
         table = trainings.curves(runs(settings, seed), trained)
         returns = reference["returns"]
         names = np.repeat(LINES, returns.shape[1])
@@ -202,6 +203,7 @@ def _controllers(rows: int, columns: int, episodes: int = 20) -> Part:
     """Measure the returns of the reference controllers for random first cars, ``(controllers, episodes)``."""
 
     def compute(progress: Progress) -> Arrays:
+        # Desired speeds are drawn anew in each episode, so controllers have a spread of returns as well.
         simulator = LaneSimulator(Traffic(rows, columns))
         keys = jax.random.split(jax.random.key(0), episodes)
         returns = []
@@ -266,12 +268,9 @@ def _dots(ax: Axes, settings: Settings, table: Table, summary: dict[str, Any]) -
     score, bottom = final_score(summary), floor(summary)
     for i, (method, colour) in enumerate(zip(settings.methods, plots.PALETTE, strict=False)):
         values = trainings.finals(table, method, score)
-        middle = Interval(**summary["methods"][method][score])
         in_view = values >= bottom
         ax.scatter(np.full(in_view.sum(), i), values[in_view], color=colour, s=14, alpha=0.5)
-        ax.errorbar(
-            i + 0.2, middle.mean, [[middle.mean - middle.low], [middle.high - middle.mean]], fmt="o", color=colour
-        )
+        plots.point(ax, i + 0.2, Interval(**summary["methods"][method][score]), color=colour)
         for k, value in enumerate(np.sort(values[~in_view])):  # collapsed: annotated with their returns
             text = f"{value:,.0f}".replace("-", "−")
             ax.annotate(f"↓ {text}", (i + 0.15, bottom * (0.98 - 0.06 * k)), ha="right", fontsize=7, color=colour)

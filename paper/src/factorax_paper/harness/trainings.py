@@ -111,6 +111,7 @@ def run(training: Training, progress: Progress) -> Arrays:
     command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]
     run_process(progress.runs / f"{training.name}.log", command, progress, lambda: _done(training, folders))
     results = [_result(folder) for folder in folders]
+    # An array needs curves of one length, and rows without an ended episode have been left out.
     shortest = min(len(result["steps"]) for result in results)
     together = {name: np.stack([r[name][:shortest] for r in results]) for name in ("steps", "returns")}
     return together | {name: np.array([r[name] for r in results]) for name in _SCORES}
@@ -197,6 +198,7 @@ def _steps_so_far(out: Path) -> int:
     second."""
     path = out / "metrics.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    # The process may be writing the last line.
     whole = next((line for line in reversed(lines) if line.endswith("}")), None)
     return 0 if whole is None else json.loads(whole)["time/total_timesteps"]
 

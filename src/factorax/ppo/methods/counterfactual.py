@@ -59,7 +59,7 @@ class Counterfactual(Method):
         outputs = 1 if self.default else FactorActions.of(spec).most
         return Critic(make_action_values(spec, c, key, outputs=outputs))
 
-    def value(self, update: Any, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
+    def value(self, update: Any, agent: Any, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
         """Return the critic's value of each factor's action given the others, ``(..., n)``, for raw actions ``(...,
         c)``."""
         if self.default:
@@ -69,7 +69,7 @@ class Counterfactual(Method):
         number = FactorActions.of(update.spec).number(action)
         return jnp.take_along_axis(values, number[..., None], axis=-1)[..., 0]
 
-    def all_values(self, update: Any, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> Any:
+    def all_values(self, update: Any, agent: Any, obs: jax.Array, local: Any, action: jax.Array) -> Any:
         """Return the values of all actions of each factor, given the others, and their probabilities, ``(..., n,
         B)``."""
         # The critic must not move the policy, whose probabilities only centre its outputs.
@@ -78,7 +78,7 @@ class Counterfactual(Method):
         encoded = encoded_actions(update.spec, action)
         return agent.critic.net(obs, local, encoded, probabilities=probabilities), probabilities
 
-    def instead(self, update: Any, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
+    def instead(self, update: Any, agent: Any, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
         """Return the counterfactual value of each factor, ``(..., n)``: of its default action, or the mean under its
         policy. It does not depend on the factor's action."""
         if self.default:

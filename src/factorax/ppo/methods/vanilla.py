@@ -50,9 +50,11 @@ class Mappo(Method):
         """Return one row of ones."""
         return InfluenceNetwork.complete(1, spec.n_targets)
 
-    def credit(self, update: Any, learned: Learned, rollout: Rollout, *rest: Any) -> tuple[Learned, Credit]:
+    def credit(
+        self, update: Any, learned: Learned, rollout: Rollout, k: Any, hyper: Hyper, key: jax.Array
+    ) -> tuple[Learned, Credit]:
         """Return the same credit for every factor."""
-        learned, one = super().credit(update, learned, rollout, *rest)
+        learned, one = super().credit(update, learned, rollout, k, hyper, key)
         shape = (*one.credit.shape[:-1], update.spec.n_factors)
         return learned, one._replace(credit=jnp.broadcast_to(one.credit, shape))
 
