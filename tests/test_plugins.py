@@ -8,6 +8,7 @@ import pytest
 from runs.report.run_folders import write_run
 
 from factorax import plugins
+from factorax.ppo import METHODS, Config, config
 from factorax.ppo.presets import preset_for, presets
 from factorax.problems import find_problem
 from factorax.runs.report.contents import collect
@@ -16,7 +17,8 @@ from factorax.runs.report.page import page
 SHOPS = """
 from pathlib import Path
 import numpy as np
-from factorax.plugins import register, register_command
+from factorax.plugins import register, register_choice, register_command
+from factorax.ppo import Method
 from factorax.problems import chain
 
 def plugin():
@@ -26,7 +28,11 @@ def plugin():
         film="shops:film", player="shops:player", layout="shops:layout",
     )
     register_command("stocktake", "shops:stocktake", "Count what is there.")
+    register_choice("method", "patient", "shops:Patient")
 
+class Patient(Method):
+    title = "patient PPO"
+    def passes(self, config): return 2 * config.n_epochs
 def problem(text): return chain(int(text or 3))
 def reads(text): return text.endswith(".csv")
 def slow(name): return name + "0"
@@ -46,6 +52,8 @@ def loaded(monkeypatch):
     """A function that installs plug-ins, by entry points; they are gone after the test."""
     monkeypatch.setattr(plugins, "_FAMILIES", dict(plugins.families()))
     monkeypatch.setattr(plugins, "_COMMANDS", dict(plugins.commands()))
+    monkeypatch.setattr(plugins, "_CHOICES", dict(plugins.choices()))
+    monkeypatch.setattr(METHODS, "kinds", dict(METHODS.kinds))
 
     def load(*references):
         entries = [EntryPoint(f"p{k}", each, plugins.GROUP) for k, each in enumerate(references)]
@@ -63,7 +71,9 @@ def shops(loaded, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     loaded("shops:plugin")
+    config.menus.cache_clear()
     yield
+    config.menus.cache_clear()
     sys.modules.pop("shops", None)
 
 
@@ -93,6 +103,14 @@ def test_controllers_are_evaluated_by_name(factorax):
 def test_commands_of_plugins_are_commands(factorax):
     assert factorax("stocktake", "--shelves", 3) == (0, "3 shelves\n", "")
     assert "stocktake" in factorax("--help")[1]
+
+
+@pytest.mark.usefixtures("shops")
+def test_choices_of_plugins_are_settings():
+    method = Config(method="patient").method
+    assert (str(method), method.title, method.passes(Config(n_epochs=3))) == ("patient", "patient PPO", 6)
+    with pytest.raises(ValueError, match="name: got 'patient', which is already shops:Patient"):
+        plugins.register_choice("method", "patient", "other:Patient")
 
 
 @pytest.mark.usefixtures("shops")

@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -50,12 +51,11 @@ class InfluenceNetwork(BaseNetwork):
     ):
         matrix = canonical(matrix)
         n, m = matrix.shape
-        vars(self).update(
+        self._set(
+            matrix,
             # None for default labels, which are created on request: a million of them take 64 MB.
-            _matrix=matrix,
-            _shape=(n, m),
-            _actions=None if actions is None else check_labels(actions, n, "actions"),
-            _targets=None if targets is None else check_labels(targets, m, "targets"),
+            None if actions is None else check_labels(actions, n, "actions"),
+            None if targets is None else check_labels(targets, m, "targets"),
         )
         self._warn_of_isolated()
 
@@ -500,9 +500,13 @@ class InfluenceNetwork(BaseNetwork):
     ) -> "InfluenceNetwork":
         """Return a network with labels that are already checked, without repeating warnings."""
         self = cls.__new__(cls)
-        matrix = canonical(matrix)
-        vars(self).update(_matrix=matrix, _shape=matrix.shape, _actions=actions, _targets=targets)
+        self._set(canonical(matrix), actions, targets)
         return self
+
+    def _set(self, matrix: Any, actions: tuple[str, ...] | None, targets: tuple[str, ...] | None) -> None:
+        vars(self).update(_matrix=matrix, _shape=matrix.shape, _actions=actions, _targets=targets)
+        if "torch" in sys.modules:  # `torch.compile` would trace the choice of a form, and fail: it is made with NumPy
+            _ = self.form
 
     def _combine(self, other: Any, operation: Callable[[Any, Any], Any]) -> "InfluenceNetwork":
         """Return the network with the result of an operation on both matrices, with the labels of this one."""
