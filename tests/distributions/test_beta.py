@@ -150,7 +150,7 @@ class HostBandit(gym.Env):
 def test_training_with_beta_improves(make):
     """From the uniform-like start, whose mean reward is about −0.9, to near 0."""
     settings = {"n_envs": 8, "n_steps": 32, "batch_size": 256, "n_epochs": 8, "hidden": (8,), "learning_rate": 3e-2}
-    model = FactoredPPO(make(), bounded="beta", rollouts="inline", gamma=0.0, **settings)
+    model = FactoredPPO(make(), distribution="beta", rollouts="inline", gamma=0.0, **settings)
     assert model.spec.components.kinds == ("beta", "beta")
     before = model.evaluate(50, deterministic=False)["return"]
     model.learn(40 * 256, progress_bar=False)

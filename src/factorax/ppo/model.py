@@ -259,12 +259,12 @@ class FactoredPPO:
                 state, rows = self.updates(1 if callbacks.every_update else left)
                 times = {"time/time_elapsed": time.perf_counter() - began, "time/fps": self._steps_per_second}
                 before = self.num_timesteps // self.config.rollout_steps
-                for i, row in enumerate(rows):
+                for row in rows:  # before the state: an interrupt in between must not lose a row
                     row |= times | peak_memory(self.config)
-                    remember(self.history, row)  # before the state: an interrupt in between must not lose a row
-                    if i == len(rows) - 1:
-                        self.state, self._episodes = state, collector.episodes
-                    warn_if_clipped(self.config, self.history)
+                    remember(self.history, row)
+                self.state, self._episodes = state, collector.episodes
+                for i, row in enumerate(rows):
+                    warn_if_clipped(self.config, self.history[: len(self.history) - len(rows) + i + 1])
                     # Called even after a stop: the other updates of this program have been made as well.
                     goes_on = self._after_update(callbacks, row, log_interval) and goes_on
                 warned = warned or warn_if_missing(self.spec, state.missing_edges, before, before + len(rows))

@@ -96,7 +96,8 @@ def train(
 
                     def on_rollout_end(self, model: FactoredPPO, metrics: Metrics) -> None:
                         recorder.write(metrics)
-                        if time.monotonic() > recorder.is_due_at:
+                        # Not between the rows of a program: a crash would leave a checkpoint ahead of its metrics.
+                        if time.monotonic() > recorder.is_due_at and metrics[STEPS] == model.num_timesteps:
                             recorder.keep()
                         interrupts.check()
 
@@ -104,8 +105,8 @@ def train(
                     steps = max(config.total_timesteps - model.num_timesteps, 0)
                     with interrupts.allow():
                         model.learn(steps, AfterUpdate(), reset_num_timesteps=False, progress_bar=progress_bar)
-                finally:  # an interrupt may have come between an update and its row
-                    for metrics in model.history[-1:]:
+                finally:  # an interrupt may have come between updates and their rows
+                    for metrics in model.history:
                         if recorder.last_row < metrics[STEPS] <= model.num_timesteps:
                             recorder.write(metrics)
                     recorder.keep()
