@@ -201,11 +201,18 @@ class Factor(Critic):
         self, network: BaseNetwork, k: Any, weights: Any, rollout: Rollout, values: tuple[Any, Any], hyper: Any
     ) -> Credit:
         """Return the advantage of [K(λ∘ψ)] by GAE."""
-        terminated = rollout.all_terminated
-        if terminated.shape[-1] != 1:  # a factor continues while one of its targets does
-            terminated = credit(k, (~terminated).astype(jnp.float32)) == 0
-        of_factors = Estimates.of(credit(k, rollout.psi, weights), *values, terminated, rollout, hyper)
+        reward, terminated = factor_rewards(k, weights, rollout)
+        of_factors = Estimates.of(reward, *values, terminated, rollout, hyper)
         return Credit(of_factors.advantage, of_factors.value, of_factors.returns)
+
+
+def factor_rewards(k: Any, weights: Any, rollout: Rollout) -> tuple[jax.Array, jax.Array]:
+    """Return the reward of every factor, [K(λ∘ψ)], ``[T, B, n]``, and which factors end, ``[T, B, n]`` or ``[T, B,
+    1]``."""
+    terminated = rollout.all_terminated
+    if terminated.shape[-1] != 1:  # a factor continues while one of its targets does
+        terminated = credit(k, (~terminated).astype(jnp.float32)) == 0
+    return credit(k, rollout.psi, weights), terminated
 
 
 class NoCritic(Target):

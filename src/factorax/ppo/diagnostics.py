@@ -19,7 +19,7 @@ from ..networks import Agent
 from ..spec import Spec
 from ..structure import InfluenceNetwork
 from .credits import NoCritic, Rollout, Target
-from .losses import joint, squared_error, standardise
+from .losses import joint, squared_error
 from .method import Metrics, Samples
 
 
@@ -201,7 +201,7 @@ def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.A
 def rollout_metrics(update: Any, agent: Agent, samples: Samples) -> Metrics:
     """Return metrics of a rollout before learning from it."""
     c, spec, returns, error = update.config, update.spec, samples.returns, samples.returns - samples.value
-    factor_credit = standardise(samples.credit, samples.acted) if c.normalize_advantage else samples.credit
+    factor_credit = update.loss_credit(samples)
     moments, _ = _moments(spec, agent, samples)
     mean, second = moments(factor_credit)
     metrics = {
@@ -223,7 +223,7 @@ def update_metrics(update: Any, acting: Agent, agent: Agent, samples: Samples, h
     out, values = update.method.evaluate(update, agent, samples, update.config.n_steps)
     acted = jnp.broadcast_to(samples.acted, samples.log_prob.shape)
     log_ratio = (update.log_prob(out, samples.action) - samples.log_prob) * acted
-    credit = standardise(samples.credit, samples.acted) if update.config.normalize_advantage else samples.credit
+    credit = update.loss_credit(samples)
     policy_loss = update.method.policy_loss(log_ratio, credit, hyper)
     entropy = (update.entropy(out) * acted).sum(axis=0)
     kl = (update.divergence((samples.parameters, acting.policy.spread), out) * acted).sum(axis=0)

@@ -15,7 +15,7 @@ from ..spec import Spec
 from ..structure import BaseNetwork
 from .config import Config, Hyper
 from .credits import Credit, Factor, NoCritic, Rollout
-from .losses import clipped_loss, squared_error, standardise
+from .losses import clipped_loss, squared_error
 
 if TYPE_CHECKING:
     from .update import Update
@@ -133,7 +133,7 @@ class Method(Choice):
         c, (out, values) = update.config, outputs
         # The action of an idle factor means nothing: its ratio is 1, without a gradient, however improbable the action.
         log_ratio = (update.log_prob(out, samples.action) - samples.log_prob) * samples.acted
-        credit = standardise(samples.credit, samples.acted) if c.normalize_advantage else samples.credit
+        credit = update.loss_credit(samples)
         entropy = (update.entropy(out) * samples.acted).sum(axis=-1).mean()  # of the joint action, as in PPO
         # A mean over values as well as samples, so that `vf_coef` means the same for any number of targets.
         value_loss = squared_error(values, samples.returns, samples.value, c.clip_range_vf)
@@ -141,10 +141,14 @@ class Method(Choice):
         return policy_loss - hyper.ent_coef * entropy + hyper.vf_coef * value_loss, log_ratio
 
     def optimiser(self, hyper: Hyper) -> optax.GradientTransformation:
+        """Return the optimizer of policy and critic."""
+        # On one flat vector: a kernel for each array takes a tenth of an update with small minibatches on a GPU.
+        return optax.flatten(self.adam(hyper))
+
+    def adam(self, hyper: Hyper) -> optax.GradientTransformation:
         """Return Adam, after clipping of the gradient's norm if there is a limit."""
         clip = optax.identity() if hyper.max_grad_norm is None else optax.clip_by_global_norm(hyper.max_grad_norm)
-        # On one flat vector: a kernel for each array takes a tenth of an update with small minibatches on a GPU.
-        return optax.flatten(optax.chain(clip, optax.adam(hyper.learning_rate, eps=self.adam_eps)))
+        return optax.chain(clip, optax.adam(hyper.learning_rate, eps=self.adam_eps))
 
     def passes(self, config: Config) -> int:
         """Return the number of passes over a rollout."""

@@ -21,7 +21,7 @@ from ..structure import BaseNetwork
 from . import diagnostics
 from .config import Config, Hyper
 from .credits import Credit, Rollout
-from .losses import joint
+from .losses import joint, standardise
 from .method import Learned, Method, Metrics, Minibatches, Samples
 from .minibatches import sequence_order, shuffled
 
@@ -91,6 +91,10 @@ class Update:
             starts=rollout.starts,
         )
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
+
+    def loss_credit(self, samples: Samples) -> jax.Array:
+        """Return the credits of samples as they enter the loss: standardised, if the settings ask for it."""
+        return standardise(samples.credit, samples.acted) if self.config.normalize_advantage else samples.credit
 
     def steps(self, samples: Samples) -> Minibatches:
         """Return minibatches of single steps, in random order."""

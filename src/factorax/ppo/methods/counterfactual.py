@@ -8,12 +8,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ..._credit import credit
 from ..._text import shown
 from ...networks import Agent, Critic, make_action_values
 from ...networks.factor_actions import FactorActions, default_actions, encoded_actions
 from ..config import Hyper
-from ..credits import Credit, Rollout
+from ..credits import Credit, Rollout, factor_rewards
 from ..method import Learned, Method, Outputs, Samples
 from ..minibatches import shuffled
 
@@ -38,8 +37,7 @@ class Counterfactual(Method):
 
     def optimiser(self, hyper: Hyper) -> optax.GradientTransformation:
         """Return Adam with moments per array, so that those of the policy can be told from those of the critic."""
-        clip = optax.identity() if hyper.max_grad_norm is None else optax.clip_by_global_norm(hyper.max_grad_norm)
-        return optax.chain(clip, optax.adam(hyper.learning_rate, eps=self.adam_eps))
+        return self.adam(hyper)
 
     def critic(self, update: Any, policy: Any, key: jax.Array) -> Critic:
         """Return a critic with one value per action of each factor, or the value of a given action."""
@@ -103,10 +101,7 @@ class Counterfactual(Method):
         self, update: Any, learned: Learned, rollout: Rollout, k: Any, hyper: Hyper, key: jax.Array
     ) -> tuple[Learned, Credit]:
         """Train the critic on the rollout, and return its comparison of actions."""
-        terminated = rollout.all_terminated
-        if terminated.shape[-1] != 1:
-            terminated = credit(k, (~terminated).astype(jnp.float32)) == 0
-        rewards = credit(k, rollout.psi, update.spec.weights), terminated
+        rewards = factor_rewards(k, update.spec.weights, rollout)
         # Folded, because `Update.learn` splits the same key for the order of minibatches.
         key, for_critic = jax.random.split(jax.random.fold_in(key, 1))
         first = self.compared(update, learned[0], rollout, *rewards, hyper, key)

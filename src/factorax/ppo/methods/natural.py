@@ -12,7 +12,7 @@ from jax.scipy.sparse.linalg import cg
 from ..._checks import NotNegative, Positive
 from ...networks import Agent
 from ..config import Hyper
-from ..losses import policy_gradient_loss, standardise
+from ..losses import policy_gradient_loss
 from ..method import Learned, Method, Minibatches, Outputs, Samples
 
 _ITERATIONS = 15  # conjugate-gradient steps: more would fit the noise of the batch
@@ -45,7 +45,7 @@ class Natural(Method):
         """Take the step of the policy, and return minibatches for the critic alone."""
         (agent, moments), old, n_steps = learned, learned[0].policy, update.config.n_steps
         acting = samples.parameters, old.spread
-        credit = standardise(samples.credit, samples.acted) if update.config.normalize_advantage else samples.credit
+        credit = update.loss_credit(samples)
         arrays, rest = eqx.partition(old, eqx.is_array)
 
         def outputs(arrays: Any) -> Any:
